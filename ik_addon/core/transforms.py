@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Rotations and affine matrices over leading batch dimensions.
+
+Rotation matrices are ``(..., 3, 3)``, affine matrices ``(..., 4, 4)``,
+quaternions ``(..., 4)`` in the order w, x, y, z, angles radians.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+# Below this length a float64 vector carries no direction: its square underflows.
+TINY = 1e-150
+
+# Blender's Euler orders as (first axis, second axis, third axis, odd permutation).
+# The first named axis is applied first: "XYZ" is Rz @ Ry @ Rx.
+EULER_ORDERS = {
+    "XYZ": (0, 1, 2, False),
+    "XZY": (0, 2, 1, True),
+    "YXZ": (1, 0, 2, True),
+    "YZX": (1, 2, 0, False),
+    "ZXY": (2, 0, 1, False),
+    "ZYX": (2, 1, 0, True),
+}
+
+
+def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Dot product over the last axis, ``(..., 3), (..., 3) -> (...)``."""
+    return np.einsum("...i,...i->...", a, b)
+
+
+def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Cross product over the last axis; a third of the overhead of `numpy.cross`."""
+    a, b = np.broadcast_arrays(a, b)
+    out = np.empty(a.shape, np.result_type(a, b))
+    a0, a1, a2 = a[..., 0], a[..., 1], a[..., 2]
+    b0, b1, b2 = b[..., 0], b[..., 1], b[..., 2]
+    out[..., 0] = a1 * b2 - a2 * b1
+    out[..., 1] = a2 * b0 - a0 * b2
+    out[..., 2] = a0 * b1 - a1 * b0
+    return out
+
+
+def length(v: np.ndarray) -> np.ndarray:
+    """Euclidean length over the last axis, ``(..., k) -> (...)``."""
+    return np.sqrt(np.einsum("...i,...i->...", v, v))
+
+
+def normalize(v: np.ndarray, fallback: np.ndarray | None = None) -> np.ndarray:
+    """Unit vectors, ``(..., k) -> (..., k)``.
+
+    A vector shorter than `TINY` becomes `fallback` (broadcast), or zero without one.
+    """
+    size = length(v)[..., None]
+    safe = size > TINY
+    unit = v / np.where(safe, size, 1.0)
+    return np.where(safe, unit, 0.0 if fallback is None else fallback)
+
+
+def perpendicular(v: np.ndarray) -> np.ndarray:
+    """A unit vector at right angles to each unit vector ``v`` ``(..., 3)``.
+
+    The same input always gives the same output; no choice is continuous everywhere
+    (hairy ball theorem): this one jumps where the smallest component of v changes.
+    """
+    axis = np.zeros(v.shape)
+    np.put_along_axis(axis, np.argmin(np.abs(v), axis=-1)[..., None], 1.0, axis=-1)
+    return normalize(cross(v, axis))
+
+
+def reject(v: np.ndarray, unit: np.ndarray) -> np.ndarray:
+    """The part of ``v`` at right angles to the unit vector ``unit``, ``(..., 3)``."""
+    return v - dot(v, unit)[..., None] * unit
+
+
+def frame(direction: np.ndarray, normal: np.ndarray) -> np.ndarray:
+    """Orthonormal frames with columns (direction, normal, direction x normal).
+
+    ``direction`` ``(..., 3)`` is a unit vector and kept; ``normal`` is made orthogonal
+    to it (and replaced by `perpendicular` where it is parallel). Returns ``(..., 3, 3)``.
+    """
+    n = reject(normal, direction)
+    n = normalize(n, perpendicular(direction)) if np.any(length(n) < 1e-14) else normalize(n)
+    return np.stack(np.broadcast_arrays(direction, n, cross(direction, n)), axis=-1)
+
+
+def axis_angle_to_matrix(axis: np.ndarray, angle: np.ndarray) -> np.ndarray:
+    """Rotation by ``angle`` ``(...)`` about the unit ``axis`` ``(..., 3)`` (Rodrigues)."""
+    axis, angle = np.asarray(axis, float), np.asarray(angle, float)
+    return quaternion_to_matrix(axis_angle_to_quaternion(axis, angle))
+
+
+def axis_angle_to_quaternion(axis: np.ndarray, angle: np.ndarray) -> np.ndarray:
+    """Quaternion of a turn by ``angle`` ``(...)`` about the unit ``axis`` ``(..., 3)``."""
+    half = np.asarray(angle, float)[..., None] * 0.5
+    shape = np.broadcast_shapes(half.shape[:-1], np.shape(axis)[:-1])
+    q = np.empty((*shape, 4))
+    q[..., :1] = np.cos(half)
+    q[..., 1:] = np.sin(half) * axis
+    return q
+
+
+def quaternion_to_axis_angle(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Unit axis ``(..., 3)`` and angle in [0, pi] ``(...)``; no turn has the axis Y."""
+    q = np.where(q[..., :1] < 0.0, -q, q)
+    size = length(q[..., 1:])
+    axis = normalize(q[..., 1:], np.array([0.0, 1.0, 0.0]))
+    return axis, 2.0 * np.arctan2(size, q[..., 0])
+
+
+def quaternion_multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Hamilton product ``(..., 4)``: the turn b first, then a."""
+    w, v = a[..., :1], a[..., 1:]
+    x, u = b[..., :1], b[..., 1:]
+    real = w * x - dot(v, u)[..., None]
+    return np.concatenate([real, w * u + x * v + cross(v, u)], axis=-1)
+
+
+def quaternion_conjugate(q: np.ndarray) -> np.ndarray:
+    """The inverse turn of unit quaternions ``(..., 4)``."""
+    return q * np.array([1.0, -1.0, -1.0, -1.0])
+
+
+def quaternion_to_matrix(q: np.ndarray) -> np.ndarray:
+    """Rotation matrices ``(..., 3, 3)`` of quaternions of any length but zero."""
+    q = np.asarray(q, float)
+    s = 2.0 / np.maximum(np.einsum("...i,...i->...", q, q), TINY)
+    w, x, y, z = q[..., 0], q[..., 1], q[..., 2], q[..., 3]
+    xs, ys, zs = x * s, y * s, z * s
+    m = np.empty((*q.shape[:-1], 3, 3))
+    m[..., 0, 0] = 1.0 - (y * ys + z * zs)
+    m[..., 0, 1] = x * ys - w * zs
+    m[..., 0, 2] = x * zs + w * ys
+    m[..., 1, 0] = x * ys + w * zs
+    m[..., 1, 1] = 1.0 - (x * xs + z * zs)
+    m[..., 1, 2] = y * zs - w * xs
+    m[..., 2, 0] = x * zs - w * ys
+    m[..., 2, 1] = y * zs + w * xs
+    m[..., 2, 2] = 1.0 - (x * xs + y * ys)
+    return m
+
+
+def matrix_to_quaternion(m: np.ndarray) -> np.ndarray:
+    """Unit quaternions ``(..., 4)`` of rotation matrices, with w >= 0.
+
+    Uses the largest of the four squared components as pivot (Shepperd 1978), so no
+    digit is lost for any turn.
+    """
+    m = np.asarray(m, float)
+    m00, m11, m22 = m[..., 0, 0], m[..., 1, 1], m[..., 2, 2]
+    squares = np.stack(
+        [m00 + m11 + m22, m00 - m11 - m22, m11 - m00 - m22, m22 - m00 - m11], axis=-1
+    )
+    a, b, c = m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]
+    d, e, f = m[..., 1, 0] + m[..., 0, 1], m[..., 0, 2] + m[..., 2, 0], m[..., 2, 1] + m[..., 1, 2]
+    # Row k of this symmetric 4x4 matrix is the quaternion times four times component k.
+    rows = np.empty((*m.shape[:-2], 4, 4))
+    rows[..., 0, 0], rows[..., 0, 1], rows[..., 0, 2], rows[..., 0, 3] = 1.0 + squares[..., 0], a, b, c
+    rows[..., 1, 0], rows[..., 1, 1], rows[..., 1, 2], rows[..., 1, 3] = a, 1.0 + squares[..., 1], d, e
+    rows[..., 2, 0], rows[..., 2, 1], rows[..., 2, 2], rows[..., 2, 3] = b, d, 1.0 + squares[..., 2], f
+    rows[..., 3, 0], rows[..., 3, 1], rows[..., 3, 2], rows[..., 3, 3] = c, e, f, 1.0 + squares[..., 3]
+    pivot = np.argmax(squares, axis=-1)[..., None, None]
+    q = normalize(np.take_along_axis(rows, pivot, axis=-2)[..., 0, :])
+    return np.where(q[..., :1] < 0.0, -q, q)
+
+
+def slerp(a: np.ndarray, b: np.ndarray, t: np.ndarray) -> np.ndarray:
+    """Spherical blend of unit quaternions from a to b by the shorter way.
+
+    ``a, b`` ``(..., 4)``, ``t`` ``(...)``. The angle comes from atan2 of the chord and
+    the sum of the two, which keeps its digits for tiny turns (Kahan).
+    """
+    b = np.where(np.einsum("...i,...i->...", a, b)[..., None] < 0.0, -b, b)
+    t = np.asarray(t, float)[..., None]
+    angle = 2.0 * np.arctan2(length(a - b), length(a + b))[..., None]
+    sine = np.sin(angle)
+    flat = sine < 1e-9
+    safe = np.where(flat, 1.0, sine)
+    wa = np.where(flat, 1.0 - t, np.sin((1.0 - t) * angle) / safe)
+    wb = np.where(flat, t, np.sin(t * angle) / safe)
+    return normalize(wa * a + wb * b)
+
+
+def rotation_arc(a: np.ndarray, b: np.ndarray, axis: np.ndarray | None = None) -> np.ndarray:
+    """The shortest rotation that carries the unit vector a onto the unit vector b.
+
+    For opposite vectors the turn is by 180 degrees about ``axis`` (its part at right
+    angles to a), or about `perpendicular(a)` without one. ``(..., 3) -> (..., 3, 3)``.
+    """
+    a, b = np.broadcast_arrays(a, b)
+    middle = a + b
+    size = length(middle)
+    opposite = size < 1e-9
+    # Half-way quaternion: cos(half) = |a + b| / 2, axis sin(half) = a x b / |a + b|.
+    q = np.empty((*a.shape[:-1], 4))
+    q[..., 0] = 0.5 * size
+    q[..., 1:] = cross(a, b) / np.where(opposite, 1.0, size)[..., None]
+    if np.any(opposite):
+        turn = perpendicular(a)
+        if axis is not None:
+            side = reject(np.broadcast_to(axis, a.shape), a)
+            turn = np.where(length(side)[..., None] > 1e-9, normalize(side, turn), turn)
+        q = np.where(opposite[..., None], np.concatenate([np.zeros_like(turn[..., :1]), turn], -1), q)
+    return quaternion_to_matrix(q)
+
+
+def euler_to_matrix(euler: np.ndarray, order: str) -> np.ndarray:
+    """Rotation matrices of Blender Euler angles ``(..., 3)`` (stored x, y, z) in ``order``."""
+    i, j, k, _ = EULER_ORDERS[order]
+    basis = np.eye(3)
+    euler = np.asarray(euler, float)
+    first, second, third = (axis_angle_to_matrix(basis[a], euler[..., a]) for a in (i, j, k))
+    return third @ second @ first
+
+
+def matrix_to_euler(m: np.ndarray, order: str) -> np.ndarray:
+    """Blender Euler angles ``(..., 3)`` of rotation matrices; at gimbal lock the third is 0."""
+    i, j, k, odd = EULER_ORDERS[order]
+    m = np.asarray(m, float)
+    cosine = np.hypot(m[..., i, i], m[..., j, i])
+    free = cosine > 1e-9
+    out = np.empty(m.shape[:-1])
+    out[..., i] = np.where(
+        free, np.arctan2(m[..., k, j], m[..., k, k]), np.arctan2(-m[..., j, k], m[..., j, j])
+    )
+    out[..., j] = np.arctan2(-m[..., k, i], cosine)
+    out[..., k] = np.where(free, np.arctan2(m[..., j, i], m[..., i, i]), 0.0)
+    return -out if odd else out
+
+
+def compose(location: np.ndarray, rotation: np.ndarray, scale: np.ndarray | float = 1.0) -> np.ndarray:
+    """Affine matrices from location ``(..., 3)``, rotation ``(..., 3, 3)``, scale ``(..., 3)``."""
+    location, rotation = np.asarray(location, float), np.asarray(rotation, float)
+    linear = rotation * np.asarray(scale, float)[..., None, :] if np.ndim(scale) else rotation * scale
+    shape = np.broadcast_shapes(location.shape[:-1], linear.shape[:-2])
+    m = np.zeros((*shape, 4, 4))
+    m[..., :3, :3] = linear
+    m[..., :3, 3] = location
+    m[..., 3, 3] = 1.0
+    return m
+
+
+def affine_inverse(m: np.ndarray) -> np.ndarray:
+    """Inverse of affine matrices; a singular one (zero scale) gives the zero map, finite."""
+    linear = m[..., :3, :3]
+    r0, r1, r2 = linear[..., 0, :], linear[..., 1, :], linear[..., 2, :]
+    columns = np.stack([cross(r1, r2), cross(r2, r0), cross(r0, r1)], axis=-1)
+    determinant = dot(r0, columns[..., 0])[..., None, None]
+    regular = np.abs(determinant) > TINY
+    inverse = np.where(regular, columns / np.where(regular, determinant, 1.0), 0.0)
+    out = np.zeros(m.shape)
+    out[..., :3, :3] = inverse
+    out[..., :3, 3] = -np.einsum("...ij,...j->...i", inverse, m[..., :3, 3])
+    out[..., 3, 3] = 1.0
+    return out
+
+
+def transform_point(m: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Points ``(..., 3)`` carried by affine matrices ``(..., 4, 4)``."""
+    return np.einsum("...ij,...j->...i", m[..., :3, :3], p) + m[..., :3, 3]
+
+
+def transform_vector(m: np.ndarray, v: np.ndarray) -> np.ndarray:
+    """Vectors ``(..., 3)`` carried by the linear part of ``(..., 3|4, 3|4)`` matrices."""
+    return np.einsum("...ij,...j->...i", m[..., :3, :3], v)
+
+
+def rotation_part(m: np.ndarray) -> np.ndarray:
+    """Rotation of affine or linear matrices without scale, shear and reflection.
+
+    The Y column keeps its direction (the bone's axis), X is made orthogonal to it, Z
+    completes a right-handed frame. ``(..., 3|4, 3|4) -> (..., 3, 3)``.
+    """
+    y = normalize(m[..., :3, 1], np.array([0.0, 1.0, 0.0]))
+    x = reject(m[..., :3, 0], y)
+    flat = length(x) < 1e-12 * np.maximum(length(m[..., :3, 0]), TINY)
+    x = np.where(flat[..., None], perpendicular(y), normalize(x, perpendicular(y)))
+    if np.any(np.linalg.det(m[..., :3, :3]) < 0.0):
+        # Reflected frames have no rotation; turning X keeps Y and Z as they are.
+        mirrored = (np.linalg.det(m[..., :3, :3]) < 0.0)[..., None]
+        x = np.where(mirrored, -x, x)
+    return np.stack([x, y, cross(x, y)], axis=-1)
+
+
+def make_compatible(q: np.ndarray, before: np.ndarray | None = None) -> np.ndarray:
+    """Signs of quaternions ``(frames, ..., 4)`` such that neighbours have a dot product >= 0.
+
+    ``before`` ``(..., 4)`` is the quaternion that comes ahead of the first one.
+    """
+    first = q[:1] if before is None else np.asarray(before, float)[None]
+    chain = np.concatenate([first, q], axis=0)
+    flips = np.einsum("...i,...i->...", chain[1:], chain[:-1]) < 0.0
+    sign = np.where(np.cumsum(flips, axis=0) % 2 == 1, -1.0, 1.0)
+    return q * sign[..., None]
