@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The settings of a chain, stored on the armature object as `Object.ik_chains`.
+
+Everything here is public and can be keyed, driven and overridden on a linked rig.
+What the solve leaves behind (`residual`, `status`, `message`) is read-only.
+"""
+
+# No postponed annotations here: Blender reads the properties from the annotations.
+# mypy: disable-error-code="valid-type"
+
+from typing import Any
+
+import bpy
+from bpy.props import (
+    BoolProperty,
+    CollectionProperty,
+    EnumProperty,
+    FloatProperty,
+    FloatVectorProperty,
+    IntProperty,
+    PointerProperty,
+    StringProperty,
+)
+
+from . import anchors, state
+
+OVERRIDE = {"LIBRARY_OVERRIDABLE"}
+
+SOLVERS = (
+    ("TWO_BONE", "Two-Bone", "Exact solve of a limb of two bones: arm, leg"),
+    ("AIM", "Aim", "Turn one bone: copy the target's rotation or look at it"),
+    ("FABRIK", "FABRIK", "Chain of any length, solved joint by joint forward and backward"),
+)
+SPACES = (
+    ("WORLD", "World", "The world: a planted foot"),
+    ("ARMATURE", "Armature", "The character's own space: a hand on a hip"),
+    ("CUSTOM", "Custom", "The space of an object or a bone: a hand on a door"),
+)
+POLE_MODES = (
+    ("AUTO", "Auto", "Bend as the FK pose does; a straight chain by its rest bend axis"),
+    ("DIRECTION", "Direction", "Bend toward a direction"),
+    ("POINT", "Point", "Bend toward a point"),
+)
+AIM_MODES = (
+    ("MATCH_ROTATION", "Match Rotation", "Take the rotation of the target"),
+    ("LOOK_AT", "Look At", "Point at the target"),
+)
+PLANE_AXES = tuple((axis, axis, f"The plane normal to the armature's {axis} axis") for axis in "XYZ")
+BONE_AXES = tuple((axis, axis, f"The {axis} axis of the bone") for axis in ("X", "Y", "Z", "-X", "-Y", "-Z"))
+STATUSES = (
+    ("OK", "On Target", "The tip is on its target", "CHECKMARK", 0),
+    ("TARGET_FAR", "Out of Reach", "The target is further away than the chain is long", "ERROR", 1),
+    ("TARGET_NEAR", "Too Near", "The target is nearer to the root than the chain can fold", "ERROR", 2),
+    ("LIMIT", "Joint Limit", "A joint limit keeps the tip off its target", "ERROR", 3),
+    ("INFLUENCE", "Influence", "The influence leaves the chain between FK and its target", "INFO", 4),
+    ("NOT_CONVERGED", "Not Converged", "The solver ran out of iterations", "ERROR", 5),
+    ("POLE_ALIGNED", "Pole Aligned", "The pole lies on the line from root to target", "INFO", 6),
+    ("BROKEN", "Broken", "The chain cannot be solved and holds still", "CANCEL", 7),
+)
+
+
+def _value_changed(self: "IKChain", _context: bpy.types.Context) -> None:
+    """A setting was edited: solve again, with the new value."""
+    state.STATE.forget_plans()
+    self.id_data.update_tag()
+
+
+def _link_changed(self: "IKChain", context: bpy.types.Context) -> None:
+    """A bone or object name was edited: hold on to the new one."""
+    anchors.hold_names(self.id_data, self)
+    _value_changed(self, context)
+
+
+def _name_changed(self: "IKChain", context: bpy.types.Context) -> None:
+    taken = {other.name for other in self.id_data.ik_chains if other != self}
+    unique = unique_name(self.name or "Chain", taken)
+    if unique != self.name:
+        self.name = unique  # calls this function again, with nothing left to change
+        return
+    _link_changed(self, context)
+
+
+def unique_name(wanted: str, taken: set[str]) -> str:
+    """``wanted``, or with Blender's ``.001`` suffix, so that it is not in ``taken``."""
+    stem, _, digits = wanted.rpartition(".")
+    stem = stem if stem and digits.isdigit() and len(digits) == 3 else wanted
+    name, count = wanted, 0
+    while name in taken:
+        count += 1
+        name = f"{stem}.{count:03d}"
+    return name
+
+
+def _space(label: str, default: str) -> Any:
+    return EnumProperty(
+        name=label,
+        description=f"The space that the {label.split()[0].lower()} is stored in and moves with",
+        items=SPACES,
+        default=default,
+        update=_value_changed,
+        override=OVERRIDE,
+    )
+
+
+def _object(label: str, text: str) -> Any:
+    return PointerProperty(
+        name=label, description=text, type=bpy.types.Object, update=_link_changed, override=OVERRIDE
+    )
+
+
+def _bone(label: str, text: str) -> Any:
+    return StringProperty(name=label, description=text, update=_link_changed, override=OVERRIDE)
+
+
+def _enum(label: str, text: str, items: tuple, default: str) -> Any:
+    return EnumProperty(
+        name=label, description=text, items=items, default=default, update=_value_changed, override=OVERRIDE
+    )
+
+
+def _bool(label: str, text: str, default: bool) -> Any:
+    return BoolProperty(
+        name=label, description=text, default=default, update=_value_changed, override=OVERRIDE
+    )
+
+
+def _float(label: str, text: str, **options: Any) -> Any:
+    return FloatProperty(name=label, description=text, update=_value_changed, override=OVERRIDE, **options)
+
+
+def _location(label: str, text: str) -> Any:
+    return FloatVectorProperty(
+        name=label,
+        description=text,
+        subtype="TRANSLATION",
+        size=3,
+        update=_value_changed,
+        override=OVERRIDE,
+    )
+
+
+class IKChain(bpy.types.PropertyGroup):
+    """One inverse kinematics chain of an armature object."""
+
+    name: StringProperty(
+        name="Name",
+        description="Name of the chain, unique on the object",
+        default="Chain",
+        update=_name_changed,
+        override=OVERRIDE,
+    )
+    mute: _bool("Mute", "Leave the bones in their FK pose", False)
+    influence: _float(
+        "Influence",
+        "0 is the FK pose, 1 the full solve; between them each bone's rotation is blended",
+        default=1.0,
+        min=0.0,
+        max=1.0,
+        subtype="FACTOR",
+    )
+    solver: _enum("Solver", "How the chain is solved", SOLVERS, "TWO_BONE")
+    root_bone: _bone("Root", "First bone of the chain")
+    end_bone: _bone("End", "Last bone of the chain")
+    use_tail: _bool("Use Tail", "The tip is the tail of the end bone; off: its head (a hand, a foot)", True)
+
+    target_space: _space("Target Space", "WORLD")
+    target: _object("Target", "Object whose space the target is stored in")
+    subtarget: _bone("Target Bone", "Bone of the target armature whose space the target is stored in")
+    target_location: _location("Target Location", "Where the tip shall be, in the target space")
+    target_rotation: FloatVectorProperty(
+        name="Target Rotation",
+        description="Rotation of the target in the target space",
+        subtype="QUATERNION",
+        size=4,
+        default=(1.0, 0.0, 0.0, 0.0),
+        update=_value_changed,
+        override=OVERRIDE,
+    )
+    use_rotation: _bool(
+        "Rotation", "The end bone also takes the target's rotation, when Use Tail is off", False
+    )
+
+    pole_mode: _enum("Pole", "What decides to which side the chain bends", POLE_MODES, "AUTO")
+    pole_space: _space("Pole Space", "ARMATURE")
+    pole_target: _object("Pole Target", "Object whose space the pole is stored in")
+    pole_subtarget: _bone("Pole Bone", "Bone of the pole armature whose space the pole is stored in")
+    pole_location: _location("Pole Location", "Point or direction of the pole, in the pole space")
+    pole_angle: _float("Pole Angle", "Turn of the bend plane about the line to the target", subtype="ANGLE")
+
+    use_planar: _bool("Planar", "Solve in a plane of the armature, with a stored bend side", False)
+    planar_axis: _enum("Plane Normal", "Axis of the armature that the plane is normal to", PLANE_AXES, "X")
+    bend_sign: IntProperty(
+        name="Bend Side",
+        description="Side of the plane to which the elbow goes: +1 counter-clockwise, -1 clockwise",
+        default=1,
+        min=-1,
+        max=1,
+        update=_value_changed,
+        override=OVERRIDE,
+    )
+
+    aim_mode: _enum("Aim Mode", "What the bone does", AIM_MODES, "LOOK_AT")
+    aim_axis: _enum("Aim Axis", "Axis of the bone that points at the target", BONE_AXES, "Y")
+    up_axis: _enum("Up Axis", "Axis of the bone that is kept toward the pole", BONE_AXES, "Z")
+    offset_yaw: _float("Yaw Offset", "Turn about the bone's Y axis after the copy", subtype="ANGLE")
+
+    softness: _float(
+        "Softness",
+        "Zone before full reach, as a fraction of the chain's length, in which the limb eases out",
+        default=0.0,
+        min=0.0,
+        max=1.0,
+        soft_max=0.2,
+        subtype="FACTOR",
+        precision=3,
+    )
+    iterations: IntProperty(
+        name="Iterations",
+        description="Most passes of an iterative solver",
+        default=100,
+        min=1,
+        max=10000,
+        update=_value_changed,
+        override=OVERRIDE,
+    )
+    tolerance: _float(
+        "Tolerance",
+        "Distance at which an iterative solver stops, as a fraction of the chain's length",
+        default=1e-6,
+        min=1e-12,
+        max=0.1,
+        precision=7,
+    )
+
+    # What the last solve left. The public names read what the handler stored.
+    last_residual: FloatProperty(description="Storage of the residual", options={"HIDDEN"}, override=OVERRIDE)
+    last_status: IntProperty(description="Storage of the status", options={"HIDDEN"}, override=OVERRIDE)
+    message: StringProperty(
+        name="Message", description="Why the chain is broken", options={"HIDDEN"}, override=OVERRIDE
+    )
+    residual: FloatProperty(
+        name="Residual",
+        description="Distance from tip to target after the solve, in world space",
+        unit="LENGTH",
+        precision=6,
+        get=lambda self: self.last_residual,
+    )
+    status: EnumProperty(
+        name="Status",
+        description="On target, or why the residual is not zero",
+        items=STATUSES,
+        get=lambda self: self.last_status,
+    )
+
+    # Carries a muted driver whose variables hold the bones' names and pull hidden
+    # targets into the evaluation (see `anchors`).
+    anchor: FloatProperty(description="Carries the driver that holds names", options={"HIDDEN"}, override=OVERRIDE)
+    anchor_name: StringProperty(description="Name of the chain in that driver", options={"HIDDEN"}, override=OVERRIDE)
+
+
+# The FK value of a bone whose rotation a chain writes: channels that nothing animates
+# have no other memory of it, and it must survive undo, save and load with the file.
+POSE_BONE_MEMORY = {
+    "ik_fk_rotation": FloatVectorProperty(
+        name="FK Rotation",
+        description="Rotation channel of the bone without its chain",
+        size=4,
+        options={"HIDDEN"},
+        override=OVERRIDE,
+    ),
+    "ik_solved_rotation": FloatVectorProperty(
+        name="Solved Rotation",
+        description="Rotation channel as the chain last wrote it",
+        size=4,
+        options={"HIDDEN"},
+        override=OVERRIDE,
+    ),
+    "ik_held_mode": IntProperty(
+        name="Held Mode",
+        description="Rotation mode of the two memories, 0 while no chain holds the bone",
+        options={"HIDDEN"},
+        override=OVERRIDE,
+    ),
+}
+
+
+def register() -> None:
+    bpy.utils.register_class(IKChain)
+    bpy.types.Object.ik_chains = CollectionProperty(
+        name="IK Chains",
+        description="Inverse kinematics chains of the armature",
+        type=IKChain,
+        override={"LIBRARY_OVERRIDABLE", "USE_INSERTION"},
+    )
+    bpy.types.Object.ik_chains_index = IntProperty(
+        name="Active IK Chain", description="The chain shown in the panel", override=OVERRIDE
+    )
+    for name, memory in POSE_BONE_MEMORY.items():
+        setattr(bpy.types.PoseBone, name, memory)
+
+
+def unregister() -> None:
+    for name in POSE_BONE_MEMORY:
+        delattr(bpy.types.PoseBone, name)
+    del bpy.types.Object.ik_chains_index
+    del bpy.types.Object.ik_chains
+    bpy.utils.unregister_class(IKChain)

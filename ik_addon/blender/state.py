@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the add-on remembers while Blender runs. Names only, never Blender's own references."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+
+@dataclass
+class State:
+    """Caches of the running session; everything here can be dropped at any time.
+
+    Attributes:
+        rigs: session uids of the armature objects that need the handler, or None: unknown.
+        armature_users: users of all armatures when `rigs` was made; a new or copied rig
+            changes it.
+        plans: compiled chains by the key of `plan.plan_key`.
+        busy: the handler, or a tool that steps through frames itself, is at work.
+        taking_renames: names are being read from the drivers, not to be written back.
+        reported: faults already printed, so that none is printed on every frame.
+    """
+
+    rigs: frozenset[int] | None = None
+    armature_users: tuple[int, ...] = ()
+    plans: dict[Any, Any] = field(default_factory=dict)
+    busy: bool = False
+    taking_renames: bool = False
+    reported: set[str] = field(default_factory=set)
+
+    def forget_plans(self) -> None:
+        """Settings, bones or relations changed: compile again before the next solve."""
+        self.rigs = None
+        self.plans.clear()
+        self.reported.clear()
+
+    def clear(self) -> None:
+        """Another file, or the add-on is switched off."""
+        self.forget_plans()
+        self.armature_users = ()
+        self.busy = False
+
+    @contextmanager
+    def at_work(self) -> Iterator[None]:
+        """Keeps the handler out while its caller evaluates or writes frames."""
+        before, self.busy = self.busy, True
+        try:
+            yield
+        finally:
+            self.busy = before
+
+    def first_report(self, text: str) -> bool:
+        """True the first time this text comes up since the last edit."""
+        if text in self.reported:
+            return False
+        self.reported.add(text)
+        return True
+
+
+STATE = State()

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What stays the same while frames go by: the rigs' bones, the chains, who depends on whom.
+
+A `Stage` holds all armatures that are solved together as one skeleton, bone indices of
+the later rigs following those of the earlier ones. Chains of equal make are gathered in
+groups, so that one array operation serves all of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from .skeleton import Skeleton
+
+WORLD, ARMATURE, OBJECT, BONE = range(4)
+AUTO, DIRECTION, POINT = range(3)
+
+
+@dataclass(frozen=True)
+class Space:
+    """The space that a target or pole is stored in.
+
+    Attributes:
+        kind: WORLD, ARMATURE (the chain's own), OBJECT or BONE.
+        index: index of the object, or of the bone in the stage's skeleton.
+    """
+
+    kind: int = WORLD
+    index: int = -1
+
+
+@dataclass(frozen=True)
+class Chain:
+    """The settings of one chain that decide *how* it is solved; numbers that may change
+    from frame to frame come with the `Batch`.
+
+    Attributes:
+        name: ``armature: chain``, for messages.
+        rig: index of its armature.
+        solver: TWO_BONE, AIM, FABRIK or CCD.
+        bones: the bones that are turned to bring the tip to the target, root first.
+        end: the bone whose head is the tip, or -1: the tip is the tail of the last bone.
+        use_rotation: `end` takes the target's rotation.
+        target, pole: their spaces.
+        pole_mode: AUTO, DIRECTION or POINT.
+        hinge: ``(3,)`` rest bend axis in the space of the first bone.
+        planar_axis: 0, 1, 2 to solve in the plane normal to that armature axis, or -1.
+        aim_mode, aim_axis, up_axis: as the settings of the same names.
+        iterations, tolerance: of the iterative solvers.
+        broken: why the chain cannot be solved, or an empty string.
+    """
+
+    name: str
+    rig: int
+    solver: str
+    bones: tuple[int, ...]
+    end: int = -1
+    use_rotation: bool = False
+    target: Space = Space()
+    pole: Space = Space()
+    pole_mode: int = AUTO
+    hinge: tuple[float, float, float] = (1.0, 0.0, 0.0)
+    planar_axis: int = -1
+    aim_mode: str = "LOOK_AT"
+    aim_axis: str = "Y"
+    up_axis: str = "Z"
+    iterations: int = 100
+    tolerance: float = 1e-6
+    broken: str = ""
+
+    @property
+    def written(self) -> tuple[int, ...]:
+        """The bones whose rotation the chain writes."""
+        return (*self.bones, self.end) if self.use_rotation and self.end >= 0 else self.bones
+
+    @property
+    def make(self) -> tuple:
+        """Chains of one make are solved in one call."""
+        aim = (self.aim_mode, self.aim_axis, self.up_axis) if self.solver == "AIM" else ()
+        passes = (self.iterations, self.tolerance) if self.solver in ("FABRIK", "CCD") else ()
+        return (self.solver, len(self.bones), self.end >= 0, self.use_rotation, self.planar_axis, aim, passes)
+
+
+class SpaceTable:
+    """Where the spaces of a group's targets (or poles) come from, sorted by kind."""
+
+    def __init__(self, spaces: Sequence[Space], rigs: np.ndarray, stage: Stage) -> None:
+        kinds = np.array([space.kind for space in spaces])
+        index = np.array([space.index for space in spaces])
+        self.count = len(spaces)
+        self.armature = np.flatnonzero(kinds == ARMATURE)
+        self.world = np.flatnonzero(kinds == WORLD)
+        self.object = np.flatnonzero(kinds == OBJECT)
+        self.object_index = index[self.object]
+        bone = kinds == BONE
+        near = bone & (stage.rig_of_bone[np.where(bone, index, 0)] == rigs)
+        self.near = np.flatnonzero(near)
+        self.near_bone = index[self.near]
+        self.far = np.flatnonzero(bone & ~near)
+        self.far_bone = index[self.far]
+        self.far_rig = stage.rig_of_bone[self.far_bone]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Chains of one make in one wave, as index arrays.
+
+    Attributes:
+        chains: ``(m,)`` their indices in `Stage.chains`; `example` is the first of them.
+        bones: ``(m, b)`` turned bones, root first; with an end bone it is the last column.
+        parents: ``(m, b)`` parents of `bones` (a root's is itself, and not used).
+        slots: ``(m, b)`` places of `bones` in `Stage.posed`.
+        solved: number of columns of `bones` that the position solver turns.
+    """
+
+    example: Chain
+    chains: np.ndarray
+    rig: np.ndarray
+    bones: np.ndarray
+    parents: np.ndarray
+    slots: np.ndarray
+    solved: int
+    hinge: np.ndarray
+    target: SpaceTable
+    pole: SpaceTable
+    pole_mode: np.ndarray
+
+    @cached_property
+    def has_pole(self) -> bool:
+        return bool(np.any(self.pole_mode != AUTO))
+
+
+@dataclass(frozen=True)
+class Stage:
+    """Rigs, objects and chains that are solved together.
+
+    Attributes:
+        skeleton: the bones of all rigs.
+        rig_of_bone: ``(n,)`` index of each bone's armature.
+        carriers: ``(objects,)`` the bone that each object is fixed to, through parents, or
+            -1. The first objects are the armature objects of the rigs, in their order.
+        chains: all chains; waves: their order, see `graph.solve_order`.
+        posed: ``(k,)`` bones whose pose is computed here, parents first: those that chains
+            turn, and those below them that a chain looks at.
+        turned: ``(k,)`` which of `posed` chains turn; the others follow their parents.
+    """
+
+    skeleton: Skeleton
+    rig_of_bone: np.ndarray
+    carriers: np.ndarray
+    chains: tuple[Chain, ...]
+    waves: tuple[tuple[int, ...], ...]
+    posed: np.ndarray
+    turned: np.ndarray
+
+    @cached_property
+    def levels(self) -> tuple[np.ndarray, ...]:
+        """Places in `posed`, level by level: parents stand in an earlier level."""
+        depth = self.skeleton.depth[self.posed]
+        return tuple(np.flatnonzero(depth == d) for d in np.unique(depth))
+
+    @cached_property
+    def groups(self) -> tuple[tuple[Group, ...], ...]:
+        """For each wave the chains that can be solved, gathered by make."""
+        return tuple(tuple(self._gather(wave)) for wave in self.waves)
+
+    @cached_property
+    def carried(self) -> np.ndarray:
+        """Objects that move when chains turn their bones, carriers' own objects first."""
+        posed = set(self.posed.tolist())
+        moved: list[int] = []
+        pending = [o for o, bone in enumerate(self.carriers) if bone >= 0]
+        while pending:
+            found = [
+                o
+                for o in pending
+                if self.carriers[o] in posed or self.rig_of_bone[self.carriers[o]] in moved
+            ]
+            if not found:
+                break
+            moved.extend(found)
+            pending = [o for o in pending if o not in found]
+        return np.array(moved, int)
+
+    def _gather(self, wave: Iterable[int]) -> Iterable[Group]:
+        by_make: dict[tuple, list[int]] = {}
+        for index in wave:
+            if not self.chains[index].broken:
+                by_make.setdefault(self.chains[index].make, []).append(index)
+        return [self._group(indices) for indices in by_make.values()]
+
+    def _group(self, indices: list[int]) -> Group:
+        chains = [self.chains[i] for i in indices]
+        rows = [(*c.bones, c.end) if c.end >= 0 else c.bones for c in chains]
+        bones = np.array(rows, int)
+        parents = self.skeleton.parents[bones]
+        place = np.full(len(self.skeleton.names), -1)
+        place[self.posed] = np.arange(len(self.posed))
+        rig = np.array([c.rig for c in chains])
+        return Group(
+            example=chains[0],
+            chains=np.array(indices),
+            rig=rig,
+            bones=bones,
+            parents=np.where(parents < 0, bones, parents),
+            slots=place[bones],
+            solved=len(chains[0].bones),
+            hinge=np.array([c.hinge for c in chains], float),
+            target=SpaceTable([c.target for c in chains], rig, self),
+            pole=SpaceTable([c.pole for c in chains], rig, self),
+            pole_mode=np.array([c.pole_mode for c in chains]),
+        )
