@@ -49,15 +49,17 @@ def strip_curves(strip: bpy.types.NlaStrip) -> Any:
     return action_curves(strip.action, getattr(strip, "action_slot", None))
 
 
-def all_curve_collections(action: bpy.types.Action) -> Iterator[Any]:
-    """Every collection of F-curves of an action, of all its slots."""
+def slot_curve_collections(action: bpy.types.Action, ob: bpy.types.ID) -> Iterator[Any]:
+    """The collections of F-curves of an action that belong to an ID: those of slots it may use."""
     if not hasattr(action, "slots"):
         yield action.fcurves
         return
     for layer in action.layers:
         for strip in layer.strips:
             for bag in strip.channelbags:
-                yield bag.fcurves
+                users = bag.slot.users() if bag.slot is not None else ()
+                if not users or ob in users:
+                    yield bag.fcurves
 
 
 def slot_name(ob: bpy.types.ID) -> str:

@@ -14,16 +14,16 @@ class State:
     """Caches of the running session; everything here can be dropped at any time.
 
     Attributes:
-        rigs: session uids of the armature objects that need the handler, or None: unknown.
+        rigs: keys in `bpy.data.objects` of the armature objects that need the handler, or None: unknown.
         armature_users: users of all armatures when `rigs` was made; a new or copied rig
             changes it.
-        plans: compiled chains by the key of `plan.plan_key`.
+        plans: compiled chains by rigs and animated discrete settings (`live.plan_of`).
         busy: the handler, or a tool that steps through frames itself, is at work.
         taking_renames: names are being read from the drivers, not to be written back.
         reported: faults already printed, so that none is printed on every frame.
     """
 
-    rigs: frozenset[int] | None = None
+    rigs: tuple[Any, ...] | None = None
     armature_users: tuple[int, ...] = ()
     plans: dict[Any, Any] = field(default_factory=dict)
     busy: bool = False

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Add, check, move and remove the chains of an armature object."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import bpy
+
+from . import anchors, memory, paths, placing
+from .state import STATE
+
+
+class ChainError(ValueError):
+    """What is wrong with a chain, in one sentence that a rigger can act on."""
+
+
+@dataclass(frozen=True)
+class ChainBones:
+    """The bones of a chain by name.
+
+    Attributes:
+        turned: the bones that bring the tip to the target, root first.
+        end: the bone whose head is the tip, or an empty string: the tip is a tail.
+    """
+
+    turned: tuple[str, ...]
+    end: str
+
+
+# Head to next head, as a fraction of the limb: shorter ones have no direction.
+SHORTEST = 1e-6
+
+
+def resolve(ob: bpy.types.Object, chain: Any) -> ChainBones:
+    """The bones that a chain names.
+
+    Args:
+        ob: the armature object.
+        chain: an IKChain, or anything with its bone and solver settings.
+
+    Raises:
+        ChainError: when the chain names no path that its solver can turn.
+    """
+    bones = ob.data.bones
+    who = f"{ob.name}: chain '{chain.name}'"
+    root_name = chain.root_bone or (chain.end_bone if chain.solver == "AIM" else "")
+    for label, name in (("root", root_name), ("end", chain.end_bone)):
+        if not name:
+            raise ChainError(f"{who} names no {label} bone")
+        if name not in bones:
+            raise ChainError(f"{who}: {label} bone '{name}' does not exist")
+    path = [bones[chain.end_bone]]
+    while path[0].name != root_name:
+        if path[0].parent is None:
+            raise ChainError(f"{who}: end bone '{chain.end_bone}' is not below root bone '{root_name}'")
+        path.insert(0, path[0].parent)
+    names = tuple(bone.name for bone in path)
+    if chain.solver == "AIM":
+        if len(names) != 1:
+            raise ChainError(f"{who}: aiming turns one bone, but root '{names[0]}' and end '{names[-1]}' differ")
+        return ChainBones(names, "")
+    by_tail = chain.use_tail
+    turned = names if by_tail else names[:-1]
+    if not turned:
+        raise ChainError(f"{who}: root and end are both '{names[0]}', with Use Tail off no bone is left to turn")
+    if chain.solver == "TWO_BONE":
+        if len(turned) != 2:
+            raise ChainError(f"{who}: the two-bone solver turns two bones, not {len(turned)}; use FABRIK")
+        _check_lengths(who, path, by_tail)
+    return ChainBones(turned, "" if by_tail else names[-1])
+
+
+def _check_lengths(who: str, path: list[bpy.types.Bone], by_tail: bool) -> None:
+    joints = [bone.head_local for bone in path] + ([path[-1].tail_local] if by_tail else [])
+    lengths = [(after - before).length for before, after in zip(joints, joints[1:], strict=False)]
+    for bone, size in zip(path, lengths, strict=False):
+        if size <= SHORTEST * sum(lengths):
+            raise ChainError(f"{who}: bone '{bone.name}' has no length up to the next joint")
+
+
+def problem(ob: bpy.types.Object, chain: bpy.types.PropertyGroup) -> str:
+    """Why a chain cannot be solved, as one sentence, or an empty string."""
+    try:
+        resolve(ob, chain)
+    except ChainError as error:
+        return str(error)
+    who = f"{ob.name}: chain '{chain.name}'"
+    for label, space, target, bone in (
+        ("target", chain.target_space, chain.target, chain.subtarget),
+        ("pole", chain.pole_space, chain.pole_target, chain.pole_subtarget),
+    ):
+        if space != "CUSTOM" or (label == "pole" and not uses_pole(chain)):
+            continue
+        if target is None:
+            return f"{who} has a {label} in custom space but no {label} object"
+        if bone and (target.type != "ARMATURE" or bone not in target.data.bones):
+            return f"{who}: {label} bone '{bone}' does not exist in '{target.name}'"
+    return ""
+
+
+def uses_pole(chain: bpy.types.PropertyGroup) -> bool:
+    """Whether the pole settings of a chain have an effect."""
+    if chain.pole_mode == "AUTO" or (chain.solver == "AIM" and chain.aim_mode != "LOOK_AT"):
+        return False
+    return not (chain.solver == "TWO_BONE" and chain.use_planar)
+
+
+def add(
+    ob: bpy.types.Object, root_bone: str, end_bone: str, *, name: str = "", **settings: Any
+) -> bpy.types.PropertyGroup:
+    """Add a chain to an armature object; nothing moves.
+
+    Without `target_location` the target is put where the tip is now, in its space; the
+    same holds for `target_rotation` and the end bone, and for `pole_location`.
+
+    Args:
+        settings: values of any other property of a chain.
+
+    Raises:
+        ChainError: before anything is changed, when the chain cannot be solved.
+    """
+    if ob.type != "ARMATURE":
+        raise ChainError(f"{ob.name} is not an armature")
+    draft = _Draft({"name": name or end_bone, "root_bone": root_bone, "end_bone": end_bone, **settings})
+    resolve(ob, draft)
+    text = problem(ob, draft)
+    if text:
+        raise ChainError(text)
+    chain = ob.ik_chains.add()
+    try:
+        # The name first: everything else refers to it.
+        chain.name = name or end_bone
+        for key, value in {"root_bone": root_bone, "end_bone": end_bone, **settings}.items():
+            setattr(chain, key, value)
+        placing.place(ob, chain, keep=set(settings))
+    except (TypeError, ValueError, AttributeError) as error:
+        anchors.drop(ob, chain)
+        ob.ik_chains.remove(len(ob.ik_chains) - 1)
+        raise ChainError(f"{ob.name}: chain '{name or end_bone}': {error}") from error
+    ob.ik_chains_index = len(ob.ik_chains) - 1
+    STATE.forget_plans()
+    return chain
+
+
+class _Draft:
+    """The settings of a chain that is not there yet, with the defaults of `IKChain`."""
+
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._settings = settings
+
+    def __getattr__(self, key: str) -> Any:
+        if key in self._settings:
+            return self._settings[key]
+        prop = bpy.types.Object.bl_rna.properties["ik_chains"].fixed_type.properties[key]
+        if prop.type == "POINTER":
+            return None
+        return tuple(prop.default_array) if getattr(prop, "is_array", False) else prop.default
+
+
+def remove(ob: bpy.types.Object, index: int) -> None:
+    """Remove a chain: its bones get their FK pose back, curves and drivers of the others stay theirs."""
+    chain = ob.ik_chains[index]
+    anchors.drop(ob, chain)
+    paths.drop_curves(ob, index, chain.name)
+    ob.ik_chains.remove(index)
+    paths.renumber(ob, {old: old - 1 for old in range(index + 1, len(ob.ik_chains) + 1)})
+    ob.ik_chains_index = min(ob.ik_chains_index, max(0, len(ob.ik_chains) - 1))
+    memory.release_unused(ob)
+    STATE.forget_plans()
+    ob.update_tag()
+
+
+def move(ob: bpy.types.Object, index: int, to: int) -> None:
+    """Move a chain to another place in the list, with its curves and drivers."""
+    ob.ik_chains.move(index, to)
+    step = 1 if to < index else -1
+    shifted = range(min(index, to), max(index, to) + 1)
+    paths.renumber(ob, {old: to if old == index else old + step for old in shifted})
+    ob.ik_chains_index = to
+    STATE.forget_plans()
+    ob.update_tag()

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When the live solve runs: after a frame change, after an edit, after loading a file.
+
+The handlers write pose channels and results of their own chains; they add and remove
+nothing. Blender evaluates a second time, without calling them, after they return.
+"""
+
+from __future__ import annotations
+
+import traceback
+from collections.abc import Callable
+
+import bpy
+from bpy.app.handlers import persistent
+
+from . import anchors, live
+from .state import STATE
+
+
+def _solve(depsgraph: bpy.types.Depsgraph, choose: Callable[[list], list], fresh: bool) -> None:
+    if STATE.busy:
+        return
+    # A rebuilt dependency graph shows as updated collections: something was added,
+    # removed, parented, constrained or renamed.
+    if depsgraph.id_type_updated("COLLECTION") or depsgraph.id_type_updated("ARMATURE"):
+        STATE.forget_plans()
+    rigs = live.chained_rigs()
+    rigs = choose(rigs) if rigs else rigs
+    if not rigs:
+        return
+    with STATE.at_work():
+        try:
+            live.solve_rigs(rigs, depsgraph, fresh)
+        except Exception:  # noqa: BLE001 - a fault must not stop playback: report it once
+            text = traceback.format_exc()
+            if STATE.first_report(text):
+                print(f"IK Chains: the solve failed and the pose stays as it is.\n{text}")
+
+
+@persistent
+def ik_chains_frame_change(_scene: bpy.types.Scene, depsgraph: bpy.types.Depsgraph) -> None:
+    """Solve every rig of the view layer at its new frame."""
+    _solve(depsgraph, lambda rigs: rigs, fresh=True)
+
+
+@persistent
+def ik_chains_depsgraph_update(_scene: bpy.types.Scene, depsgraph: bpy.types.Depsgraph) -> None:
+    """Solve the rigs that an edit concerns.
+
+    A rig is among the updated objects also when only a target of it moved: the driver that
+    holds on to the target belongs to the rig.
+    """
+
+    def concerned(rigs: list[bpy.types.Object]) -> list[bpy.types.Object]:
+        updated = {update.id.original.session_uid for update in depsgraph.updates}
+        return [ob for ob in rigs if ob.session_uid in updated or ob.data.session_uid in updated]
+
+    _solve(depsgraph, concerned, fresh=False)
+
+
+@persistent
+def ik_chains_load(_path: str) -> None:
+    """Forget the file before, and solve the one that was loaded."""
+    STATE.clear()
+    rigs = live.chained_rigs()
+    for ob in rigs:
+        if ob.library is None:
+            anchors.repair(ob)
+            ob.update_tag()
+    if rigs:
+        bpy.context.view_layer.update()
+
+
+@persistent
+def ik_chains_undo(_scene: bpy.types.Scene) -> None:
+    """Undo and redo swap the data: nothing that was compiled before holds."""
+    STATE.forget_plans()
+
+
+HANDLERS = (
+    ("frame_change_post", ik_chains_frame_change),
+    ("depsgraph_update_post", ik_chains_depsgraph_update),
+    ("load_post", ik_chains_load),
+    ("undo_pre", ik_chains_undo),
+    ("redo_pre", ik_chains_undo),
+)
+
+
+def register() -> None:
+    unregister()
+    for name, handler in HANDLERS:
+        getattr(bpy.app.handlers, name).append(handler)
+
+
+def unregister() -> None:
+    """Take the handlers away, also those that an earlier copy of the module left behind."""
+    STATE.clear()
+    for name, handler in HANDLERS:
+        handlers = getattr(bpy.app.handlers, name)
+        for other in [h for h in handlers if getattr(h, "__name__", "") == handler.__name__]:
+            handlers.remove(other)

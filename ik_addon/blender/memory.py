@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The FK value of bones whose rotation a chain writes, kept on the pose bones.
+
+Rows are those of `core.channels`: four numbers in the bone's rotation mode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import bpy
+import numpy as np
+
+from ..core.channels import MODES, from_quaternion, to_quaternion
+
+MODE_CODES = {mode: code for code, mode in enumerate(MODES, start=1)}
+# Rotation property and number of values of each mode.
+CHANNELS = {
+    "QUATERNION": ("rotation_quaternion", 4),
+    "AXIS_ANGLE": ("rotation_axis_angle", 4),
+}
+EULER_CHANNEL = ("rotation_euler", 3)
+# Rows of more bones than this go through one `foreach_set` over all bones of the rig,
+# which is quicker then and leaves the other bones' values as they are.
+FEW = 24
+
+
+def channel(mode: str) -> tuple[str, int]:
+    """Property name and number of values of a rotation mode."""
+    return CHANNELS.get(mode, EULER_CHANNEL)
+
+
+def read_vectors(bones: Any, prop: str, width: int, dtype: type = np.float32) -> np.ndarray:
+    """A vector property of all bones, ``(bones, width)``."""
+    flat = np.empty(len(bones) * width, dtype)
+    bones.foreach_get(prop, flat)
+    return flat.reshape(-1, width)
+
+
+def read_rows(bones: Any, modes: Sequence[str]) -> np.ndarray:
+    """Rotation rows ``(bones, 4)`` float32 of all bones, each in its mode."""
+    rows = np.zeros((len(bones), 4), np.float32)
+    kinds = [channel(mode) for mode in modes]
+    for kind in dict.fromkeys(kinds):
+        prop, width = kind
+        at = [place for place, other in enumerate(kinds) if other == kind]
+        rows[at, :width] = read_vectors(bones, prop, width)[at]
+    return rows
+
+
+def write_vectors(bones: Any, prop: str, places: np.ndarray, values: np.ndarray) -> None:
+    """Set a vector property of the bones at `places` to the rows of `values`."""
+    if len(places) <= FEW:
+        for place, value in zip(places.tolist(), values.tolist(), strict=True):
+            setattr(bones[place], prop, value)
+        return
+    everything = read_vectors(bones, prop, values.shape[1])
+    everything[places] = values
+    bones.foreach_set(prop, everything.ravel())
+
+
+def write_scalars(bones: Any, prop: str, places: np.ndarray, values: np.ndarray) -> None:
+    """Set an integer property of the bones at `places`."""
+    everything = np.empty(len(bones), np.int32)
+    bones.foreach_get(prop, everything)
+    if not np.array_equal(everything[places], values):
+        everything[places] = values
+        bones.foreach_set(prop, everything)
+
+
+def write_rows(bones: Any, modes: Sequence[str], places: np.ndarray, rows: np.ndarray) -> None:
+    """Set the rotation channels of the bones at `places`, whose modes are `modes`."""
+    kinds = [channel(mode) for mode in modes]
+    for kind in dict.fromkeys(kinds):
+        prop, width = kind
+        at = [i for i, other in enumerate(kinds) if other == kind]
+        write_vectors(bones, prop, places[at], rows[at, :width])
+
+
+def fk_rows(
+    current: np.ndarray, held: np.ndarray, fk: np.ndarray, solved: np.ndarray, fresh: np.ndarray
+) -> np.ndarray:
+    """The FK rows behind channels that may hold what a chain wrote.
+
+    Args:
+        current: ``(k, 4)`` what the channels hold.
+        held: ``(k,)`` bones that have a memory in their present rotation mode.
+        fk, solved: ``(k, 4)`` the memory: the FK row, and the row that was written.
+        fresh: ``(k, 4)`` components that a curve has just set: they are FK whatever they are.
+
+    A bone that still holds the written row has its FK row in memory; one that does not
+    was edited, and what it holds is FK.
+    """
+    untouched = held & np.all((current == solved) | fresh, axis=1)
+    return np.where(untouched[:, None] & ~fresh, fk, current)
+
+
+def change_mode(rows: np.ndarray, before: Sequence[str], after: Sequence[str]) -> np.ndarray:
+    """Rows rewritten for bones whose rotation mode was changed, as Blender does."""
+    q = to_quaternion(rows.astype(np.float64), before)
+    return from_quaternion(q, after, np.zeros(rows.shape)).astype(np.float32)
+
+
+def release(ob: bpy.types.Object, names: Iterable[str]) -> None:
+    """Give bones their FK rows back and forget them."""
+    for name in names:
+        bone = ob.pose.bones.get(name)
+        if bone is None or not bone.ik_held_mode:
+            continue
+        mode = bone.rotation_mode
+        prop, width = channel(mode)
+        current = np.array([getattr(bone, prop)], np.float32)
+        fk = np.array([bone.ik_fk_rotation], np.float32)
+        solved = np.array([bone.ik_solved_rotation], np.float32)
+        if bone.ik_held_mode != MODE_CODES[mode]:
+            old = [MODES[bone.ik_held_mode - 1]]
+            fk, solved = change_mode(fk, old, [mode]), change_mode(solved, old, [mode])
+            untouched = np.allclose(current, solved[:, :width], atol=1e-5)
+        else:
+            untouched = np.array_equal(current, solved[:, :width])
+        if untouched:
+            setattr(bone, prop, fk[0, :width])
+        bone.ik_held_mode = 0
+
+
+def held_bones(ob: bpy.types.Object) -> list[str]:
+    """Names of the bones that have a memory."""
+    codes = np.zeros(len(ob.pose.bones), np.int32)
+    ob.pose.bones.foreach_get("ik_held_mode", codes)
+    return [ob.pose.bones[int(place)].name for place in np.flatnonzero(codes)]
+
+
+def release_unused(ob: bpy.types.Object) -> None:
+    """Give those bones their FK pose back that no chain of `ob` turns any more."""
+    from . import chains  # chains builds on this module
+
+    used: set[str] = set()
+    for chain in ob.ik_chains:
+        try:
+            bones = chains.resolve(ob, chain)
+        except chains.ChainError:
+            continue
+        used.update(bones.turned)
+        if bones.end and chain.use_rotation:
+            used.add(bones.end)
+    release(ob, [name for name in held_bones(ob) if name not in used])

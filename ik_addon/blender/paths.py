@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Curves and drivers of chains are bound by the chain's place in the list: keep them on it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+import bpy
+
+from . import compat
+
+_INDEXED = re.compile(r"^ik_chains\[(\d+)\]")
+
+
+def curve_collections(ob: bpy.types.Object) -> Iterator[Any]:
+    """Every collection of curves that may animate `ob`: its action, its NLA strips, its drivers."""
+    data = ob.animation_data
+    if data is None:
+        return
+    yield data.drivers
+    actions = [data.action] if data.action else []
+    for track in data.nla_tracks:
+        actions.extend(strip.action for strip in track.strips if strip.action)
+    for action in dict.fromkeys(actions):
+        if action.library is None:
+            yield from compat.slot_curve_collections(action, ob)
+
+
+def renumber(ob: bpy.types.Object, places: dict[int, int]) -> None:
+    """Give the curves of chains that changed their place the new index."""
+    if not places:
+        return
+    for curves in curve_collections(ob):
+        for curve in curves:
+            match = _INDEXED.match(curve.data_path)
+            if match and int(match[1]) in places:
+                curve.data_path = f"ik_chains[{places[int(match[1])]}]{curve.data_path[match.end() :]}"
+
+
+def drop_curves(ob: bpy.types.Object, index: int, name: str) -> None:
+    """Remove the curves and drivers of one chain, bound by index or by name."""
+    starts = (f"ik_chains[{index}]", f'ik_chains["{bpy.utils.escape_identifier(name)}"]')
+    for curves in curve_collections(ob):
+        for curve in [c for c in curves if c.data_path.startswith(starts)]:
+            curves.remove(curve)

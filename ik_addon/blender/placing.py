@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where targets and poles are: the one place that turns spaces into matrices for tools.
+
+The solve itself resolves spaces for whole batches in `core.pipeline`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import bpy
+from mathutils import Matrix, Vector
+
+from . import chains
+
+AXES = {"X": Vector((1, 0, 0)), "Y": Vector((0, 1, 0)), "Z": Vector((0, 0, 1))}
+
+
+def evaluated(ob: bpy.types.Object) -> bpy.types.Object:
+    """`ob` as the current view layer evaluates it; itself where it is in none."""
+    return ob.evaluated_get(bpy.context.evaluated_depsgraph_get())
+
+
+def space_matrix(
+    ob: bpy.types.Object, space: str, target: bpy.types.Object | None, subtarget: str
+) -> Matrix:
+    """World matrix of a space: WORLD, ARMATURE (of `ob`), or CUSTOM (`target`, its bone `subtarget`)."""
+    if space == "ARMATURE":
+        return evaluated(ob).matrix_world.copy()
+    if space == "CUSTOM" and target is not None:
+        seen = evaluated(target)
+        if subtarget:
+            return seen.matrix_world @ seen.pose.bones[subtarget].matrix
+        return seen.matrix_world.copy()
+    return Matrix.Identity(4)
+
+
+def tip_matrix(ob: bpy.types.Object, chain: Any) -> Matrix:
+    """World matrix of the tip as it is posed now: its place, and the end bone's rotation.
+
+    For an aim that looks at its target, the place is one bone length along the aim axis.
+    """
+    bones = chains.resolve(ob, chain)
+    seen = evaluated(ob)
+    last = seen.pose.bones[bones.end or bones.turned[-1]]
+    point = last.head if bones.end else last.tail
+    if chain.solver == "AIM" and chain.aim_mode == "LOOK_AT":
+        sign, axis = (-1, chain.aim_axis[1]) if chain.aim_axis[0] == "-" else (1, chain.aim_axis)
+        direction = last.matrix.to_3x3().normalized() @ AXES[axis]
+        point = last.head + sign * last.length * direction
+    rotation = (seen.matrix_world @ last.matrix).to_quaternion()
+    return Matrix.LocRotScale(seen.matrix_world @ point, rotation, None)
+
+
+def put_target(ob: bpy.types.Object, chain: Any, world: Matrix, keep: Iterable[str] = ()) -> None:
+    """Store a world matrix as the chain's target, in the space that the target has."""
+    inverse = _inverse(space_matrix(ob, chain.target_space, chain.target, chain.subtarget))
+    if "target_location" not in keep:
+        chain.target_location = inverse @ world.translation
+    if "target_rotation" not in keep:
+        chain.target_rotation = inverse.to_quaternion() @ world.to_quaternion()
+
+
+def put_pole(ob: bpy.types.Object, chain: Any) -> None:
+    """Store the side to which the chain bends now as its pole, one limb length away."""
+    bones = chains.resolve(ob, chain)
+    seen = evaluated(ob)
+    root = seen.pose.bones[bones.turned[0]].head
+    middle = seen.pose.bones[bones.turned[len(bones.turned) // 2]].head
+    tip = seen.matrix_world.inverted_safe() @ tip_matrix(ob, chain).translation
+    line = tip - root
+    side = (middle - root) - (middle - root).project(line) if line.length else middle - root
+    if side.length <= 1e-4 * max(line.length, 1e-9):
+        # A straight limb bends toward its root bone's -Z axis (see `plan.rest_hinge`).
+        axis = seen.pose.bones[bones.turned[0]].matrix.to_3x3() @ -AXES["Z"]
+        side = axis - axis.project(line) if line.length else axis
+    direction = side.normalized()
+    inverse = _inverse(space_matrix(ob, chain.pole_space, chain.pole_target, chain.pole_subtarget))
+    to_space = inverse @ seen.matrix_world
+    if chain.pole_mode == "DIRECTION":
+        chain.pole_location = (to_space.to_3x3() @ direction).normalized()
+    else:
+        chain.pole_location = to_space @ (middle + direction * max(line.length, 1e-9))
+
+
+def place(ob: bpy.types.Object, chain: Any, keep: Iterable[str] = ()) -> None:
+    """Put target and pole such that solving the chain moves nothing; settings in `keep` stay."""
+    put_target(ob, chain, tip_matrix(ob, chain), keep)
+    if chain.pole_mode != "AUTO" and "pole_location" not in keep and chains.uses_pole(chain):
+        put_pole(ob, chain)
+
+
+def _inverse(matrix: Matrix) -> Matrix:
+    return matrix.inverted_safe()

@@ -1,0 +1,442 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Compile the chains of armature objects into a `Stage`, and remember where its parts come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import bpy
+import numpy as np
+
+from ..core import stage as core
+from ..core.graph import solve_order
+from ..core.skeleton import InheritScale, Skeleton
+from . import animation, chains, relations
+
+POLE_MODES = {"AUTO": core.AUTO, "DIRECTION": core.DIRECTION, "POINT": core.POINT}
+# Settings that decide how a chain is solved. When one is animated, each of its values has
+# a plan of its own.
+DISCRETE = (
+    "solver", "use_tail", "target_space", "use_rotation", "pole_mode", "pole_space", "use_planar",
+    "planar_axis", "aim_mode", "aim_axis", "up_axis", "iterations", "tolerance",
+)  # fmt: skip
+# A rest pose bent by less than this (radians) is straight: its plane would be noise.
+STRAIGHT = 2e-3
+
+
+@dataclass(frozen=True)
+class Rig:
+    """One armature object of a plan.
+
+    Attributes:
+        uid, name: session uid and name of the object.
+        order: ``(n,)`` place in `pose.bones` of each of its bones in the skeleton.
+        bones: slice of its bones in the skeleton of the stage.
+        places: ``(k,)`` places in `Stage.posed` of the bones that chains turn.
+        pose_places: ``(k,)`` places in `pose.bones` of these bones.
+        modes: rotation modes of these bones; mode_codes: of all its bones, as integers.
+        animated: ``(k, 4)`` rotation components of these bones that curves set.
+        chains: slice of its chains in the stage.
+        signature: changes with what animates the object.
+    """
+
+    uid: int
+    name: str
+    order: np.ndarray
+    bones: slice
+    places: np.ndarray
+    pose_places: np.ndarray
+    modes: tuple[str, ...]
+    mode_codes: bytes
+    animated: np.ndarray
+    chains: slice
+    signature: tuple
+
+
+@dataclass(frozen=True)
+class Link:
+    """How to find an object again: through the chain that points to it.
+
+    The evaluated object is ``rig.ik_chains[chain].<prop>`` of the evaluated rig.
+    """
+
+    rig: int
+    chain: int
+    prop: str
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A stage, and where to read and write what belongs to it.
+
+    Attributes:
+        links: for each object of the stage after the rigs' own.
+    """
+
+    stage: core.Stage
+    rigs: tuple[Rig, ...]
+    links: tuple[Link, ...]
+
+
+def discrete_values(rigs: Sequence[bpy.types.Object], seen: Sequence[bpy.types.Object]) -> tuple:
+    """The evaluated values of those discrete settings that curves animate; () for none."""
+    out: list[Any] = []
+    for ob, evaluated in zip(rigs, seen, strict=True):
+        names = [name for name in DISCRETE if name in animation.animated_chain_settings(ob)]
+        if names and len(evaluated.ik_chains) == len(ob.ik_chains):
+            out.append(tuple(tuple(getattr(c, name) for name in names) for c in evaluated.ik_chains))
+    return tuple(out)
+
+
+def groups_of_rigs(rigs: Iterable[bpy.types.Object]) -> list[list[bpy.types.Object]]:
+    """Gather armature objects that must be solved together: one holds a target of the other."""
+    groups: list[list[bpy.types.Object]] = []
+    for ob in rigs:
+        members = [ob, *_armatures_behind(ob)]
+        joined = [group for group in groups if any(member in group for member in members)]
+        merged = list(dict.fromkeys([*(rig for group in joined for rig in group), *members]))
+        groups = [group for group in groups if group not in joined] + [merged]
+    return groups
+
+
+def _armatures_behind(ob: bpy.types.Object) -> list[bpy.types.Object]:
+    found: list[bpy.types.Object] = []
+    pending = [ob, *(target for chain in ob.ik_chains for target in _custom_objects(chain))]
+    visited = set()
+    while pending:
+        item = pending.pop()
+        if item.session_uid in visited:
+            continue
+        visited.add(item.session_uid)
+        if item.type == "ARMATURE" and item != ob:
+            found.append(item)
+        held_by = relations.holder(item)
+        if held_by:
+            pending.append(held_by[0])
+    return found
+
+
+def _custom_objects(chain: bpy.types.PropertyGroup) -> list[bpy.types.Object]:
+    targets = []
+    if chain.target_space == "CUSTOM" and chain.target:
+        targets.append(chain.target)
+    if chain.pole_space == "CUSTOM" and chain.pole_target and chain.pole_mode != "AUTO":
+        targets.append(chain.pole_target)
+    return targets
+
+
+def compile_plan(rigs: Sequence[bpy.types.Object], seen: Sequence[bpy.types.Object]) -> Plan:
+    """Compile the chains of a group of rigs.
+
+    Args:
+        rigs: the original armature objects.
+        seen: the same as evaluated, for discrete settings that are animated.
+    """
+    return _Compiler(rigs, seen).run()
+
+
+class _Compiler:
+    def __init__(self, rigs: Sequence[bpy.types.Object], seen: Sequence[bpy.types.Object]) -> None:
+        self.rigs = list(rigs)
+        self.seen = list(seen)
+        self.first: list[int] = []
+        self.orders: list[np.ndarray] = []
+        self.index: dict[tuple[int, str], int] = {}
+        self.objects: list[bpy.types.Object] = list(rigs)
+        self.links: list[Link] = []
+
+    def run(self) -> Plan:
+        skeleton, rig_of_bone = self._skeletons()
+        built = [self._chain(rig, i) for rig, ob in enumerate(self.rigs) for i in range(len(ob.ik_chains))]
+        self.skeleton = skeleton
+        carriers = np.array([self._carrier(ob) for ob in self.objects], int)
+        stage_chains, waves = self._ordered(built)
+        written = sorted({bone for chain in stage_chains for bone in chain.written})
+        posed = self._posed(set(written), stage_chains, carriers)
+        stage = core.Stage(
+            skeleton=skeleton,
+            rig_of_bone=rig_of_bone,
+            carriers=carriers,
+            chains=tuple(stage_chains),
+            waves=waves,
+            posed=posed,
+            turned=np.isin(posed, written),
+        )
+        return Plan(stage, tuple(self._rig(rig, stage) for rig in range(len(self.rigs))), tuple(self.links))
+
+    # Bones
+
+    def _skeletons(self) -> tuple[Skeleton, np.ndarray]:
+        parts: list[dict[str, Any]] = []
+        for rig, ob in enumerate(self.rigs):
+            bones = [pose_bone.bone for pose_bone in ob.pose.bones]
+            place = {bone.name: i for i, bone in enumerate(bones)}
+            depth = [len(bone.parent_recursive) for bone in bones]
+            order = np.argsort(depth, kind="stable")
+            first = sum(len(other) for other in self.orders)
+            self.first.append(first)
+            self.orders.append(order)
+            rank = np.empty(len(bones), int)
+            rank[order] = np.arange(len(bones))
+            for i in order:
+                bone = bones[i]
+                self.index[rig, bone.name] = first + int(rank[i])
+                parts.append(
+                    {
+                        "name": f"{rig}/{bone.name}",
+                        "parent": first + int(rank[place[bone.parent.name]]) if bone.parent else -1,
+                        "rest": np.array(bone.matrix_local, np.float64),
+                        "length": bone.length,
+                        "rotation": bone.use_inherit_rotation,
+                        "scale": bone.inherit_scale,
+                        "local": bone.use_local_location,
+                        "connected": bone.use_connect,
+                        "rig": rig,
+                    }
+                )
+        skeleton = Skeleton(
+            names=tuple(p["name"] for p in parts),
+            parents=np.array([p["parent"] for p in parts], int),
+            rest=np.array([p["rest"] for p in parts], float).reshape(-1, 4, 4),
+            lengths=np.array([p["length"] for p in parts], float),
+            inherit_rotation=np.array([p["rotation"] for p in parts], bool),
+            inherit_scale=np.array([InheritScale[p["scale"]] for p in parts], int),
+            local_location=np.array([p["local"] for p in parts], bool),
+            connected=np.array([p["connected"] for p in parts], bool),
+        )
+        return skeleton, np.array([p["rig"] for p in parts], int)
+
+    # Chains
+
+    def _settings(self, rig: int, i: int) -> Any:
+        evaluated, original = self.seen[rig].ik_chains, self.rigs[rig].ik_chains
+        return evaluated[i] if len(evaluated) == len(original) else original[i]
+
+    def _chain(self, rig: int, i: int) -> core.Chain:
+        ob, chain = self.rigs[rig], self.rigs[rig].ik_chains[i]
+        name = f"{ob.name}: {chain.name}"
+        text = chains.problem(ob, chain)
+        try:
+            bones = chains.resolve(ob, chain)
+        except chains.ChainError:
+            return core.Chain(name=name, rig=rig, solver=chain.solver, bones=(), broken=text)
+        value = self._settings(rig, i)
+        by_pole = chains.uses_pole(value)
+        return core.Chain(
+            name=name,
+            rig=rig,
+            solver=value.solver,
+            bones=tuple(self.index[rig, bone] for bone in bones.turned),
+            end=self.index[rig, bones.end] if bones.end else -1,
+            use_rotation=value.use_rotation and bool(bones.end),
+            target=core.Space() if text else self._space(rig, i, value, "target"),
+            pole=self._space(rig, i, value, "pole_target") if by_pole and not text else core.Space(),
+            pole_mode=POLE_MODES[value.pole_mode] if by_pole else core.AUTO,
+            hinge=rest_hinge(ob, bones),
+            planar_axis="XYZ".index(value.planar_axis) if value.use_planar else -1,
+            aim_mode=value.aim_mode,
+            aim_axis=value.aim_axis,
+            up_axis=value.up_axis,
+            iterations=value.iterations,
+            tolerance=value.tolerance,
+            broken=text,
+        )
+
+    def _space(self, rig: int, i: int, value: Any, prop: str) -> core.Space:
+        kind = value.target_space if prop == "target" else value.pole_space
+        original = self.rigs[rig].ik_chains[i]
+        ob = getattr(original, prop)
+        bone = original.subtarget if prop == "target" else original.pole_subtarget
+        if kind == "WORLD":
+            return core.Space(core.WORLD)
+        if kind == "ARMATURE" or (ob == self.rigs[rig] and not bone):
+            return core.Space(core.ARMATURE)
+        if bone:
+            return core.Space(core.BONE, self.index[self.rigs.index(ob), bone])
+        return core.Space(core.OBJECT, self._object(ob, Link(rig, i, prop)))
+
+    def _object(self, ob: bpy.types.Object, link: Link) -> int:
+        if ob not in self.objects:
+            self.objects.append(ob)
+            self.links.append(link)
+        return self.objects.index(ob)
+
+    def _carrier(self, ob: bpy.types.Object) -> int:
+        """The bone of the stage that `ob` is fixed to, directly or through other objects, or -1."""
+        seen: set[int] = set()
+        place = relations.holder(ob)
+        while place and place[0].session_uid not in seen:
+            held_by, bone = place
+            seen.add(held_by.session_uid)
+            if bone and held_by in self.rigs:
+                return self.index.get((self.rigs.index(held_by), bone), -1)
+            place = relations.holder(held_by)
+        return -1
+
+    # Order
+
+    def _ordered(self, built: list[core.Chain]) -> tuple[list[core.Chain], tuple[tuple[int, ...], ...]]:
+        writes = [frozenset(chain.written) for chain in built]
+        writers = {bone: chain for chain in built for bone in chain.written}
+        reads = []
+        out = []
+        for chain in built:
+            own, of_target = self._bones_behind(chain), self._bones_behind_target(chain)
+            reads.append(frozenset(own.hard | of_target.hard))
+            out.append(replace(chain, broken=chain.broken or self._blocked(chain, own, of_target, writers)))
+        order = solve_order(reads, writes)
+        for cycle in order.cycles:
+            names = [built[i].name for i in cycle]
+            text = f"{names[0]}: the chain depends on itself: {' > '.join([*names, names[0]])}"
+            for i in cycle:
+                out[i] = replace(out[i], broken=out[i].broken or text)
+        return out, order.waves
+
+    def _blocked(self, chain: core.Chain, own: _Behind, of_target: _Behind, writers: dict) -> str:
+        looped = of_target.hard & set(chain.written)
+        if looped:
+            bone = self._bone_name(min(looped))
+            return f"{chain.name}: its target or pole hangs on bone '{bone}', which the chain itself turns"
+        for behind in (own, of_target):
+            for bone, through in behind.soft.items():
+                if bone in writers:
+                    return (
+                        f"{chain.name}: it follows bone '{self._bone_name(bone)}' of chain"
+                        f" '{writers[bone].name}' through {through}, which cannot be solved in the same"
+                        " update; use a parent or a Child Of constraint instead"
+                    )
+        return ""
+
+    def _bone_name(self, index: int) -> str:
+        return self.skeleton.names[index].partition("/")[2]
+
+    def _bones_behind(self, chain: core.Chain) -> _Behind:
+        if not chain.bones:
+            return _Behind()
+        last = chain.end if chain.end >= 0 else chain.bones[-1]
+        # The chain's own bones count as read; their constraints act after the solve.
+        own = {*chain.bones, last}
+        parent = int(self.skeleton.parents[chain.bones[0]])
+        start = (self.rigs[chain.rig], self._bone_name(parent) if parent >= 0 else "")
+        behind = self._walk([start])
+        behind.hard.update(own)
+        return behind
+
+    def _bones_behind_target(self, chain: core.Chain) -> _Behind:
+        starts = []
+        for space in (chain.target, chain.pole):
+            if space.kind == core.OBJECT:
+                starts.append((self.objects[space.index], ""))
+            elif space.kind == core.BONE:
+                rig = int(np.searchsorted(self.first, space.index, side="right")) - 1
+                starts.append((self.rigs[rig], self._bone_name(space.index)))
+        return self._walk(starts)
+
+    def _walk(self, starts: list[relations.Place]) -> _Behind:
+        """Everything that places hang on: up the holders, and across other dependencies."""
+        behind = _Behind()
+        visited: set[tuple[int, str]] = set()
+        pending: list[tuple[relations.Place, str]] = [(place, "") for place in starts]
+        while pending:
+            (ob, bone), through = pending.pop()
+            if (ob.session_uid, bone, bool(through)) in visited:
+                continue
+            visited.add((ob.session_uid, bone, bool(through)))
+            if bone and ob in self.rigs and (self.rigs.index(ob), bone) in self.index:
+                index = self.index[self.rigs.index(ob), bone]
+                if through:
+                    behind.soft.setdefault(index, through)
+                else:
+                    behind.hard.add(index)
+            held_by = self._above(ob, bone)
+            if held_by:
+                pending.append((held_by, through))
+            for place, words in relations.sources(ob, bone):
+                pending.append((place, through or words))
+        return behind
+
+    def _above(self, ob: bpy.types.Object, bone: str) -> relations.Place | None:
+        if not bone:
+            return relations.holder(ob)
+        if ob.type != "ARMATURE" or bone not in ob.data.bones:
+            return None
+        parent = ob.data.bones[bone].parent
+        return (ob, parent.name if parent else "")
+
+    def _posed(self, written: set[int], built: Sequence[core.Chain], carriers: np.ndarray) -> np.ndarray:
+        wanted = set(written)
+        looked_at = [bone for chain in built for bone in (*chain.bones, chain.end)]
+        looked_at += [s.index for chain in built for s in (chain.target, chain.pole) if s.kind == core.BONE]
+        looked_at += carriers.tolist()
+        for bone in looked_at:
+            path = []
+            while bone >= 0:
+                path.append(bone)
+                if bone in written:
+                    wanted.update(path)
+                bone = int(self.skeleton.parents[bone])
+        return np.array(sorted(wanted), int)
+
+    # Rigs
+
+    def _rig(self, rig: int, stage: core.Stage) -> Rig:
+        ob, first, order = self.rigs[rig], self.first[rig], self.orders[rig]
+        own = (stage.rig_of_bone[stage.posed] == rig) & stage.turned
+        places = np.flatnonzero(own)
+        pose_places = order[stage.posed[places] - first]
+        pose_bones = [ob.pose.bones[int(i)] for i in pose_places]
+        animated = animation.animated_rotation_components(ob)
+        nothing = np.zeros(4, bool)
+        rows = [animated.get(bone.name, nothing) for bone in pose_bones]
+        before = sum(len(other.ik_chains) for other in self.rigs[:rig])
+        return Rig(
+            uid=ob.session_uid,
+            name=ob.name,
+            order=order,
+            bones=slice(first, first + len(order)),
+            places=places,
+            pose_places=pose_places,
+            modes=tuple(bone.rotation_mode for bone in pose_bones),
+            mode_codes=mode_codes(ob),
+            animated=np.array(rows, bool).reshape(-1, 4),
+            chains=slice(before, before + len(ob.ik_chains)),
+            signature=animation.signature(ob),
+        )
+
+
+class _Behind:
+    """Bones that something depends on: through parents (hard), or otherwise (soft, with words)."""
+
+    def __init__(self) -> None:
+        self.hard: set[int] = set()
+        self.soft: dict[int, str] = {}
+
+
+def mode_codes(ob: bpy.types.Object) -> bytes:
+    """The rotation modes of all bones of an object, to be compared."""
+    codes = np.empty(len(ob.pose.bones), np.int32)
+    ob.pose.bones.foreach_get("rotation_mode", codes)
+    return codes.tobytes()
+
+
+def rest_hinge(ob: bpy.types.Object, bones: chains.ChainBones) -> tuple[float, float, float]:
+    """The rest bend axis of a chain in the space of its first bone (see `ChainJob.hinge`).
+
+    A chain that is bent at rest keeps its side; a straight one bends by a positive turn of
+    its lower bones about the first bone's X axis, so the middle goes toward its -Z: forward
+    for a leg that was drawn downward with roll 0.
+    """
+    data = ob.data.bones
+    turned = [data[name] for name in bones.turned]
+    joints = [bone.head_local for bone in turned]
+    joints.append(data[bones.end].head_local if bones.end else turned[-1].tail_local)
+    points = np.array([tuple(joint) for joint in joints], float)
+    steps = np.diff(points, axis=0)
+    bend = np.cross(steps[1:], steps[:-1]).sum(axis=0) if len(steps) > 1 else np.zeros(3)
+    scale = np.sum(np.linalg.norm(steps[1:], axis=1) * np.linalg.norm(steps[:-1], axis=1))
+    if np.linalg.norm(bend) <= STRAIGHT * scale:
+        return (-1.0, 0.0, 0.0)
+    rest = np.array(turned[0].matrix_local.to_3x3(), np.float64)
+    return tuple((rest.T @ (bend / np.linalg.norm(bend))).tolist())

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Solve a range of frames at once: for bakes, checks and reports. Writes nothing."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import bpy
+import numpy as np
+
+from ..core.pipeline import solve
+from . import live
+from .plan import Plan, groups_of_rigs
+from .reading import Reading, read, stack
+from .state import STATE
+
+T = TypeVar("T")
+
+# Frames solved in one call: bounds the memory that a long shot takes.
+CHUNK = 500
+
+
+@dataclass(frozen=True)
+class ChainTrack:
+    """The result of one chain over F frames.
+
+    Attributes:
+        armature, chain, solver: names.
+        frames: ``(F,)``.
+        residual: ``(F,)`` metres in world space.
+        status: ``(F,)`` values of `core.job.Status`.
+        tip: ``(F, 3)`` in world space.
+        message: why the chain is broken, or an empty string.
+    """
+
+    armature: str
+    chain: str
+    solver: str
+    frames: np.ndarray
+    residual: np.ndarray
+    status: np.ndarray
+    tip: np.ndarray
+    message: str
+
+
+@dataclass(frozen=True)
+class BoneTrack:
+    """The rotation channel of one turned bone over F frames.
+
+    Attributes:
+        bone, mode: its name and rotation mode.
+        rows: ``(F, 4)`` solved channel rows (see `core.channels`).
+        changed: ``(F,)`` False where the bone keeps its FK channel.
+        chains: names of the chains that turn it.
+    """
+
+    bone: str
+    mode: str
+    rows: np.ndarray
+    changed: np.ndarray
+    chains: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class RangeSolution:
+    """All chains and turned bones of some rigs over F frames; `bones` by armature object name."""
+
+    frames: np.ndarray
+    chains: list[ChainTrack]
+    bones: dict[str, list[BoneTrack]]
+
+
+def run(steps: Generator[Any, None, T]) -> T:
+    """Run a coroutine to its end, without showing progress, and hand out its value."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as stop:
+            return stop.value
+
+
+@contextmanager
+def sampling_scene(scene: bpy.types.Scene, rigs: Sequence[bpy.types.Object]) -> Iterator[bpy.types.Scene]:
+    """A scene that holds the rigs alone, with the time settings of `scene`.
+
+    What the rigs depend on is evaluated with them; meshes and the rest are not, which
+    makes a frame of a heavy scene a hundred times cheaper.
+    """
+    sampling = bpy.data.scenes.new("IK Chains sampling")
+    try:
+        for prop in ("fps", "fps_base", "frame_map_old", "frame_map_new"):
+            setattr(sampling.render, prop, getattr(scene.render, prop))
+        for ob in rigs:
+            sampling.collection.objects.link(ob)
+        yield sampling
+    finally:
+        bpy.data.scenes.remove(sampling)
+
+
+def solve_range(
+    scene: bpy.types.Scene, rigs: Sequence[bpy.types.Object], frames: Sequence[float]
+) -> Generator[float, None, RangeSolution]:
+    """Read and solve frames of some rigs, and of the rigs they depend on.
+
+    A coroutine: it yields the progress from 0 to 1 after each frame and returns a
+    `RangeSolution`. The caller owns the loop, and may close it at any time.
+
+    Args:
+        scene: the scene whose animation is meant.
+        frames: ``(F,)``, whole or fractional.
+    """
+    groups = groups_of_rigs(rigs)
+    everything = [ob for group in groups for ob in group]
+    chains: list[ChainTrack] = []
+    bones: dict[str, list[BoneTrack]] = {}
+    parts: list[list[_Part]] = [[] for _ in groups]
+    with STATE.at_work(), sampling_scene(scene, everything) as sampling:
+        depsgraph = sampling.view_layers[0].depsgraph
+        for first in range(0, len(frames), CHUNK):
+            chunk = frames[first : first + CHUNK]
+            runs: list[list[tuple[Plan, list[Reading]]]] = [[] for _ in groups]
+            for number, frame in enumerate(chunk, start=first + 1):
+                sampling.frame_set(int(np.floor(frame)), subframe=float(frame - np.floor(frame)))
+                for place, group in enumerate(groups):
+                    seen = [ob.evaluated_get(depsgraph) for ob in group]
+                    plan = live.plan_of(group, seen)
+                    reading = read(plan, group, seen, fresh=True)
+                    # A discrete setting that is keyed starts a new run with another plan.
+                    if not runs[place] or runs[place][-1][0] is not plan:
+                        runs[place].append((plan, []))
+                    runs[place][-1][1].append(reading)
+                yield number / len(frames)
+            for place, group_runs in enumerate(runs):
+                parts[place].extend(_solve_run(plan, readings) for plan, readings in group_runs)
+    times = np.asarray(frames, float)
+    for group, group_parts in zip(groups, parts, strict=True):
+        for number, ob in enumerate(group):
+            if ob in rigs or ob.name in {r.name for r in rigs}:
+                chains.extend(_chain_tracks(ob, number, group_parts, times))
+                bones[ob.name] = _bone_tracks(ob, number, group_parts)
+    return RangeSolution(times, chains, bones)
+
+
+@dataclass(frozen=True)
+class _Part:
+    """A run of frames with one plan: rows by rig, and the results of all chains."""
+
+    plan: Plan
+    rows: list[np.ndarray]
+    changed: list[np.ndarray]
+    residual: np.ndarray
+    status: np.ndarray
+    tip: np.ndarray
+
+
+def _solve_run(plan: Plan, readings: list[Reading]) -> _Part:
+    reading = stack(readings)
+    solution = solve(plan.stage, reading.batch)
+    rows, changed, first = [], [], 0
+    for rig in plan.rigs:
+        fk = reading.fk[:, first : first + len(rig.places)]
+        first += len(rig.places)
+        rows.append(live.solved_rows(rig, fk, solution))
+        changed.append(solution.changed[:, rig.places])
+    return _Part(plan, rows, changed, solution.residual, solution.status, solution.tip)
+
+
+def _chain_tracks(
+    ob: bpy.types.Object, number: int, parts: Sequence[_Part], frames: np.ndarray
+) -> Iterator[ChainTrack]:
+    for i, chain in enumerate(ob.ik_chains):
+        at = [part.plan.rigs[number].chains.start + i for part in parts]
+        yield ChainTrack(
+            armature=ob.name,
+            chain=chain.name,
+            solver=chain.solver,
+            frames=frames,
+            residual=np.concatenate([p.residual[:, k] for p, k in zip(parts, at, strict=True)]),
+            status=np.concatenate([p.status[:, k] for p, k in zip(parts, at, strict=True)]),
+            tip=np.concatenate([p.tip[:, k] for p, k in zip(parts, at, strict=True)]),
+            message=next((p.plan.stage.chains[k].broken for p, k in zip(parts, at, strict=True)), ""),
+        )
+
+
+def _bone_tracks(ob: bpy.types.Object, number: int, parts: Sequence[_Part]) -> list[BoneTrack]:
+    """Tracks of the bones that are turned in every part (a keyed solver or Use Tail changes them)."""
+    by_bone: dict[str, list[tuple[_Part, int]]] = {}
+    for part in parts:
+        rig = part.plan.rigs[number]
+        for place, pose_place in enumerate(rig.pose_places.tolist()):
+            by_bone.setdefault(ob.pose.bones[pose_place].name, []).append((part, place))
+    tracks = []
+    for name, found in by_bone.items():
+        if len(found) != len(parts):
+            continue
+        part, place = found[0]
+        rig = part.plan.rigs[number]
+        index = int(part.plan.stage.posed[rig.places[place]])
+        owners = tuple(
+            ob.ik_chains[k - rig.chains.start].name
+            for k in range(rig.chains.start, rig.chains.stop)
+            if index in part.plan.stage.chains[k].written
+        )
+        tracks.append(
+            BoneTrack(
+                bone=name,
+                mode=rig.modes[place],
+                rows=np.concatenate([p.rows[number][:, k] for p, k in found]),
+                changed=np.concatenate([p.changed[number][:, k] for p, k in found]),
+                chains=owners,
+            )
+        )
+    return tracks
