@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Operators: gather, call, report."""
+
+import bpy
+
+from . import chain_ops
+
+register, unregister = bpy.utils.register_classes_factory((*chain_ops.CLASSES,))

@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Add, remove and reorder chains."""
+
+# mypy: disable-error-code="valid-type"
+
+from typing import Any
+
+import bpy
+from bpy.props import BoolProperty, EnumProperty, StringProperty
+
+from ..blender import chains
+from ..blender.properties import SOLVERS, SPACES
+from .common import ChainOperator, RigOperator, named_object
+from .selection import pick
+
+AUTOMATIC = ("AUTO", "Automatic", "Two-Bone for two bones, Aim for one, FABRIK for more")
+
+
+class IKCHAIN_OT_add(RigOperator, bpy.types.Operator):
+    """Add an IK chain along the selected pose bones without moving them, \
+with a selected object or bone beside them as its target"""
+
+    bl_idname = "ik_chain.add"
+    bl_label = "Add IK Chain"
+
+    name: StringProperty(
+        name="Name", description="Name of the new chain; empty: that of its end bone", options={"SKIP_SAVE"}
+    )
+    solver: EnumProperty(
+        name="Solver", description="How the chain is solved", items=(AUTOMATIC, *SOLVERS), default="AUTO"
+    )
+    root_bone: StringProperty(
+        name="Root",
+        description="First bone of the chain; empty: the end bone and its parent are solved, "
+        "or with Use Tail off the two bones above it",
+        options={"SKIP_SAVE"},
+    )
+    end_bone: StringProperty(
+        name="End", description="Last bone of the chain; empty: by the selection", options={"SKIP_SAVE"}
+    )
+    use_tail: BoolProperty(
+        name="Use Tail",
+        description="The tip is the tail of the end bone; off: its head (a hand, a foot)",
+        default=True,
+    )
+    target_space: EnumProperty(
+        name="Target Space",
+        description="The space that the target is stored in; Custom when a target is given",
+        items=SPACES,
+        default="WORLD",
+        options={"SKIP_SAVE"},
+    )
+    target: StringProperty(
+        name="Target", description="Object whose space the target is stored in", options={"SKIP_SAVE"}
+    )
+    subtarget: StringProperty(
+        name="Target Bone",
+        description="Bone of the target armature whose space the target is stored in",
+        options={"SKIP_SAVE"},
+    )
+
+    @classmethod
+    def poll(cls, context: bpy.types.Context) -> bool:
+        """There is an armature to add a chain to: which one, only the properties say."""
+        if len(bpy.data.armatures):
+            return True
+        cls.poll_message_set("There is no armature to add a chain to")
+        return False
+
+    def run(self, context: bpy.types.Context) -> None:
+        """Take from the selection what is not given, and add the chain."""
+        ob = self.rig(context)
+        if not self.end_bone:
+            self._take_selection(context, ob)
+        if self.target and not self.properties.is_property_set("target_space"):
+            self.target_space = "CUSTOM"
+        bones = ob.data.bones
+        root = self.root_bone
+        if self.end_bone in bones and not root:
+            root = self._usual_root(bones[self.end_bone])
+        chains.add(
+            ob,
+            root,
+            self.end_bone,
+            name=self.name,
+            solver=self._fitting_solver(bones, root) if self.solver == "AUTO" else self.solver,
+            use_tail=self.use_tail,
+            target_space=self.target_space,
+            target=named_object(self.target) if self.target else None,
+            subtarget=self.subtarget,
+        )
+
+    def _take_selection(self, context: bpy.types.Context, ob: bpy.types.Object) -> None:
+        picked = pick(context, ob)
+        self.end_bone = picked.end
+        if not self.root_bone:
+            self.root_bone = picked.root
+        if picked.target is not None and not self.target:
+            self.target, self.subtarget = picked.target.name, picked.subtarget
+
+    def _usual_root(self, end: bpy.types.Bone) -> str:
+        """The root of a limb of two bones, as far as the end has parents."""
+        if self.solver == "AIM":
+            return end.name
+        path = [end, *end.parent_recursive][: 2 if self.use_tail else 3]
+        return path[-1].name
+
+    def _fitting_solver(self, bones: Any, root: str) -> str:
+        if root == self.end_bone:
+            return "AIM"
+        end = bones.get(self.end_bone)
+        above = [bone.name for bone in end.parent_recursive] if end else []
+        turned = above.index(root) + 1 + self.use_tail if root in above else 0
+        return "TWO_BONE" if turned == 2 else "FABRIK"
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """The settings that a rigger adjusts after adding."""
+        layout = self.layout
+        layout.use_property_split = True
+        ob = bpy.data.objects.get(self.object) if self.object else context.object
+        layout.prop(self, "name")
+        layout.prop(self, "solver")
+        for prop in ("root_bone", "end_bone"):
+            if ob is not None and ob.type == "ARMATURE":
+                layout.prop_search(self, prop, ob.data, "bones")
+        layout.prop(self, "use_tail")
+        layout.prop(self, "target_space")
+        if self.target_space == "CUSTOM":
+            layout.prop_search(self, "target", bpy.data, "objects")
+            target = bpy.data.objects.get(self.target)
+            if target is not None and target.type == "ARMATURE":
+                layout.prop_search(self, "subtarget", target.data, "bones")
+
+
+class IKCHAIN_OT_remove(ChainOperator, bpy.types.Operator):
+    """Remove an IK chain and give its bones their FK pose back"""
+
+    bl_idname = "ik_chain.remove"
+    bl_label = "Remove IK Chain"
+
+    def run(self, context: bpy.types.Context) -> None:
+        """Remove the chain."""
+        ob = self.rig(context)
+        chains.remove(ob, self.index(ob))
+
+
+class IKCHAIN_OT_move(ChainOperator, bpy.types.Operator):
+    """Move an IK chain up or down in the list"""
+
+    bl_idname = "ik_chain.move"
+    bl_label = "Move IK Chain"
+
+    direction: EnumProperty(
+        name="Direction",
+        description="Where the chain goes in the list",
+        items=(
+            ("UP", "Up", "One place toward the top of the list"),
+            ("DOWN", "Down", "One place toward the bottom of the list"),
+        ),
+        default="UP",
+    )
+
+    def run(self, context: bpy.types.Context) -> None:
+        """Swap the chain with its neighbour."""
+        ob = self.rig(context)
+        index = self.index(ob)
+        to = index + (1 if self.direction == "DOWN" else -1)
+        if not 0 <= to < len(ob.ik_chains):
+            edge = "last" if self.direction == "DOWN" else "first"
+            raise chains.ChainError(f"'{ob.ik_chains[index].name}' is the {edge} IK chain already")
+        chains.move(ob, index, to)
+
+
+CLASSES = (IKCHAIN_OT_add, IKCHAIN_OT_remove, IKCHAIN_OT_move)

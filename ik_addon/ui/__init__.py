@@ -1,0 +1,8 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The sidebar tab: panels that only read."""
+
+import bpy
+
+from . import panels
+
+register, unregister = bpy.utils.register_classes_factory(panels.CLASSES)

@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The sidebar tab: the list of chains, and the settings that the active one uses.
+
+`draw` only reads. Keyed and driven settings show the value of the current frame: Blender
+brings it back to the data that is drawn.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import bpy
+from bl_ui.generic_ui_list import draw_ui_list  # type: ignore[import-not-found]
+
+from ..blender.chains import uses_pole
+
+# Widths of a character and of the panel's margins, in pixels at a resolution scale of 1.
+CHARACTER, MARGIN = 6.5, 70
+
+
+def active_chain(context: bpy.types.Context) -> Any:
+    """The chain whose settings are shown, or None."""
+    ob = context.object
+    index = ob.ik_chains_index
+    return ob.ik_chains[index] if 0 <= index < len(ob.ik_chains) else None
+
+
+def status_icon(chain: Any) -> dict[str, int]:
+    """The icon argument for the status of a chain."""
+    return {"icon_value": bpy.types.UILayout.enum_item_icon(chain, "status", chain.status)}
+
+
+class IKCHAIN_UL_chains(bpy.types.UIList):
+    """Chains by name, with what their last solve said."""
+
+    def draw_item(
+        self, _context: Any, layout: Any, _data: Any, item: Any, _icon: int, _active_data: Any, _active: str
+    ) -> None:
+        """One row: status, name, influence, mute."""
+        row = layout.row(align=True)
+        row.label(text="", **status_icon(item))
+        row.prop(item, "name", text="", emboss=False)
+        value = row.row(align=True)
+        value.active = not item.mute
+        value.ui_units_x = 3.5
+        value.prop(item, "influence", text="", slider=True, emboss=True)
+        row.prop(item, "mute", text="", icon="HIDE_ON" if item.mute else "HIDE_OFF", emboss=False)
+
+
+class ChainPanel:
+    """A panel of the tab, shown while an armature object is active."""
+
+    bl_space_type = "VIEW_3D"
+    bl_region_type = "UI"
+    bl_category = "IK Chains"
+
+    @classmethod
+    def poll(cls, context: bpy.types.Context) -> bool:
+        """An armature object is active and its bones have a pose."""
+        ob = context.object
+        return ob is not None and ob.type == "ARMATURE" and ob.mode != "EDIT"
+
+
+class ChainSubPanel(ChainPanel):
+    """A section of settings of the active chain."""
+
+    bl_parent_id = "IKCHAIN_PT_main"
+
+    @classmethod
+    def poll(cls, context: bpy.types.Context) -> bool:
+        """There is an active chain."""
+        return super().poll(context) and active_chain(context) is not None
+
+
+class IKCHAIN_PT_main(ChainPanel, bpy.types.Panel):
+    """The list of chains."""
+
+    bl_label = "IK Chains"
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """List, list buttons, and why the active chain is broken."""
+        layout = self.layout
+        ob = context.object
+        buttons = draw_ui_list(
+            layout,
+            context,
+            class_name="IKCHAIN_UL_chains",
+            unique_id="ik_chains",
+            list_path="object.ik_chains",
+            active_index_path="object.ik_chains_index",
+            insertion_operators=False,
+            move_operators=False,
+        )
+        _draw_list_buttons(buttons, ob)
+        chain = active_chain(context)
+        if chain is None:
+            return
+        if chain.message and chain.status == "BROKEN":
+            _draw_message(layout, context, chain.message)
+        layout.use_property_split = True
+        layout.prop(chain, "influence")
+        row = layout.row(align=True)
+        row.operator("ik_chain.snap_fk")
+        row.operator("ik_chain.snap_ik")
+
+
+def _draw_list_buttons(column: Any, ob: bpy.types.Object) -> None:
+    column.operator("ik_chain.add", text="", icon="ADD")
+    row = column.row()
+    row.enabled = len(ob.ik_chains) > 0
+    row.operator("ik_chain.remove", text="", icon="REMOVE")
+    if len(ob.ik_chains) < 2:
+        return
+    column.separator()
+    for direction, icon, edge in (("UP", "TRIA_UP", 0), ("DOWN", "TRIA_DOWN", len(ob.ik_chains) - 1)):
+        row = column.row()
+        row.enabled = ob.ik_chains_index != edge
+        row.operator("ik_chain.move", text="", icon=icon).direction = direction
+
+
+def _draw_message(layout: Any, context: bpy.types.Context, message: str) -> None:
+    """A message in as many lines as the width of the sidebar asks for."""
+    scale = context.preferences.system.ui_scale
+    width = (context.region.width / scale - MARGIN) / CHARACTER
+    box = layout.box().column(align=True)
+    box.alert = True
+    for number, line in enumerate(textwrap.wrap(message, max(20, int(width)))):
+        box.label(text=line, icon="BLANK1" if number else "ERROR")
+
+
+class IKCHAIN_PT_solver(ChainSubPanel, bpy.types.Panel):
+    """Bones of the chain, and how they are solved."""
+
+    bl_label = "Solver"
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """The settings that the chosen solver uses."""
+        layout = self.layout
+        layout.use_property_split = True
+        chain, ob = active_chain(context), context.object
+        layout.prop(chain, "solver")
+        column = layout.column()
+        if chain.solver == "AIM":
+            column.prop_search(chain, "end_bone", ob.data, "bones", text="Bone")
+            _draw_aim(layout.column(), chain)
+            return
+        column.prop_search(chain, "root_bone", ob.data, "bones")
+        column.prop_search(chain, "end_bone", ob.data, "bones")
+        column.prop(chain, "use_tail")
+        column = layout.column()
+        column.prop(chain, "softness")
+        if chain.solver == "TWO_BONE":
+            column.prop(chain, "use_planar")
+            if chain.use_planar:
+                column.prop(chain, "planar_axis", expand=True)
+                column.prop(chain, "bend_sign")
+        else:
+            column.prop(chain, "iterations")
+            column.prop(chain, "tolerance")
+
+
+def _draw_aim(column: Any, chain: Any) -> None:
+    column.prop(chain, "aim_mode")
+    if chain.aim_mode == "LOOK_AT":
+        column.prop(chain, "aim_axis", expand=True)
+        column.prop(chain, "up_axis", expand=True)
+    else:
+        column.prop(chain, "offset_yaw")
+
+
+class IKCHAIN_PT_target(ChainSubPanel, bpy.types.Panel):
+    """Where the tip shall be."""
+
+    bl_label = "Target"
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """Space of the target, and the target inside it."""
+        layout = self.layout
+        layout.use_property_split = True
+        chain = active_chain(context)
+        _draw_space(layout.column(), chain, "target_space", "target", "subtarget")
+        column = layout.column()
+        copies_rotation = chain.solver == "AIM" and chain.aim_mode == "MATCH_ROTATION"
+        if not copies_rotation:
+            column.prop(chain, "target_location", text="Location")
+        if chain.solver != "AIM" and not chain.use_tail:
+            layout.prop(chain, "use_rotation")
+            copies_rotation = chain.use_rotation
+        if copies_rotation:
+            layout.column().prop(chain, "target_rotation", text="Rotation")
+
+
+class IKCHAIN_PT_pole(ChainSubPanel, bpy.types.Panel):
+    """To which side the chain bends."""
+
+    bl_label = "Pole"
+
+    @classmethod
+    def poll(cls, context: bpy.types.Context) -> bool:
+        """The solver of the active chain looks at a pole."""
+        if not super().poll(context):
+            return False
+        chain = active_chain(context)
+        if chain.solver == "AIM":
+            return chain.aim_mode == "LOOK_AT"
+        return not (chain.solver == "TWO_BONE" and chain.use_planar)
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """Mode of the pole; its space and place when it has any."""
+        layout = self.layout
+        layout.use_property_split = True
+        chain = active_chain(context)
+        layout.prop(chain, "pole_mode", text="Mode")
+        if uses_pole(chain):
+            _draw_space(layout.column(), chain, "pole_space", "pole_target", "pole_subtarget")
+            label = "Direction" if chain.pole_mode == "DIRECTION" else "Location"
+            layout.column().prop(chain, "pole_location", text=label)
+        if chain.solver != "AIM":
+            layout.prop(chain, "pole_angle", text="Angle")
+
+
+def _draw_space(column: Any, chain: Any, space: str, target: str, bone: str) -> None:
+    column.prop(chain, space, text="Space")
+    if getattr(chain, space) != "CUSTOM":
+        return
+    column.prop(chain, target, text="Object")
+    ob = getattr(chain, target)
+    if ob is not None and ob.type == "ARMATURE":
+        column.prop_search(chain, bone, ob.data, "bones", text="Bone")
+
+
+class IKCHAIN_PT_result(ChainSubPanel, bpy.types.Panel):
+    """What the last solve left."""
+
+    bl_label = "Result"
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """Status and residual as text."""
+        chain = active_chain(context)
+        _draw_field(self.layout, "Status", bpy.types.UILayout.enum_item_name(chain, "status", chain.status),
+                    **status_icon(chain))
+        if chain.status != "BROKEN":
+            _draw_field(self.layout, "Residual", length_text(context.scene, chain.residual))
+
+
+def _draw_field(layout: Any, label: str, text: str, **icon: int) -> None:
+    """A label and a text where `use_property_split` would put a name and its value."""
+    split = layout.split(factor=0.4)
+    name = split.row()
+    name.alignment = "RIGHT"
+    name.label(text=label)
+    split.label(text=text, **icon)
+
+
+def length_text(scene: bpy.types.Scene, metres: float) -> str:
+    """A length in the units of the scene."""
+    units = scene.unit_settings
+    return bpy.utils.units.to_string(units.system, "LENGTH", metres * units.scale_length, precision=6)
+
+
+class IKCHAIN_PT_bake(ChainSubPanel, bpy.types.Panel):
+    """Turn the solved poses into keys."""
+
+    bl_label = "Bake"
+    bl_options = {"DEFAULT_CLOSED"}
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """The settings of the next bake, and its buttons."""
+
+
+CLASSES = (
+    IKCHAIN_UL_chains,
+    IKCHAIN_PT_main,
+    IKCHAIN_PT_target,
+    IKCHAIN_PT_pole,
+    IKCHAIN_PT_solver,
+    IKCHAIN_PT_result,
+    IKCHAIN_PT_bake,
+)
