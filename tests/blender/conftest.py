@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The add-on inside the bpy module."""
 
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
@@ -15,13 +16,23 @@ SHARED_DATA = Path(__file__).parents[3] / "shared" / "data"
 def addon() -> Iterator[ModuleType]:
     """The add-on, registered once. Unregistered at the end: the wheels of 4.2 and 4.5 crash or hang when
     the process ends with a Python function among their handlers."""
-    import bpy  # noqa: F401
+    import bpy
 
     import ik_addon
 
     ik_addon.register()
     yield ik_addon
     ik_addon.unregister()
+    if bpy.app.version < (4, 3):
+        let_go_of_bpy()
+
+
+def let_go_of_bpy() -> None:
+    """The wheel of 4.2 crashes at exit when the module bpy is never freed. It keeps the callbacks of
+    properties for ever, these keep the add-on's modules, and those keep bpy."""
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "ik_addon":
+            vars(module).pop("bpy", None)
 
 
 @pytest.fixture

@@ -7,6 +7,7 @@ A process of its own, so that nothing but the zip can provide the add-on. Runs u
 after `blender -b -P`, in Blender.
 """
 
+import os
 import sys
 
 import bpy  # isort: skip
@@ -81,3 +82,5 @@ def main(zip_path: str) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[-1])
+    if bpy.app.version < (4, 3):
+        os._exit(0)  # the wheel of 4.2 crashes at exit once a property had a callback
