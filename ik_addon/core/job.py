@@ -31,9 +31,11 @@ class ChainJob:
     Attributes:
         joints: ``(..., n + 1, 3)`` positions in the FK pose, from root to tip.
         target: ``(..., 3)`` where the tip shall be.
-        hinge: ``(..., 3)`` the bend axis in the FK pose, need not be unit: turning a
-            bone about it, right-handed, folds the chain to its preferred side. It is
-            carried by the bones: after the solve it lies along the bend plane's normal.
+        hinge: ``(..., 3)`` the bend axis in the FK pose, need not be unit: the normal
+            u x Y of the bend plane, u from root to tip, Y from that line to the side
+            where the middle stands. Turning the root bone about it, right-handed, leads
+            the middle to that side; the bones after the bend turn the other way round.
+            It is carried by the bones: after the solve it is the posed plane's normal.
         pole: ``(..., 3)`` vector from the root toward which the middle bends, or None.
         pole_mask: ``(...)`` True where `pole` counts; None: everywhere.
         pole_angle: ``(...)`` turn of the bend plane about the root-target line, radians.
