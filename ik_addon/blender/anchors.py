@@ -1,96 +1,111 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One muted driver a chain, which holds on to what the chain names.
+"""One muted driver on each rig, which holds on to what its chains name.
 
 Blender follows renamed bones in driver variables, not in string properties, and it
-evaluates the objects that a driver reads, also hidden, excluded and unlinked ones. So each
-chain has a driver on its `anchor` property, with one variable for each bone and object it
-names. The driver is muted: its variables keep both effects and cost nothing.
+evaluates the objects that a driver reads, also hidden, excluded and unlinked ones. So a rig
+has a driver on `Object.ik_anchor`, with a variable for each bone and object that a chain
+names. The driver is muted: its variables keep both effects and nothing is computed. One
+driver for all chains, since Blender looks up each driver's property in each evaluation.
 """
 
 from __future__ import annotations
-
-import re
 
 import bpy
 
 from .state import STATE
 
-_PATH = re.compile(r'^ik_chains\["(.*)"\]\.anchor$')
-
-_PROPERTIES = {"root": "root_bone", "end": "end_bone", "target": "subtarget", "pole": "pole_subtarget"}
-
-
-def _wanted(ob: bpy.types.Object, chain: bpy.types.PropertyGroup) -> dict[str, tuple[bpy.types.Object, str]]:
-    """Variable name -> (object, bone name) that the driver of `chain` shall hold."""
-    links = {
-        "root": (ob, chain.root_bone) if chain.root_bone else None,
-        "end": (ob, chain.end_bone) if chain.end_bone else None,
-        "target": (chain.target, chain.subtarget) if chain.target else None,
-        "pole": (chain.pole_target, chain.pole_subtarget) if chain.pole_target else None,
-    }
-    return {name: link for name, link in links.items() if link}
+PROPERTY = "ik_anchor"
+# Kind of variable -> the properties of a chain that it holds: object (None: the rig), bone.
+LINKS = {
+    "root": (None, "root_bone"),
+    "end": (None, "end_bone"),
+    "target": ("target", "subtarget"),
+    "pole": ("pole_target", "pole_subtarget"),
+}
 
 
-def _path(name: str) -> str:
-    return f'ik_chains["{bpy.utils.escape_identifier(name)}"].anchor'
+def _variable_name(kind: str, chain: bpy.types.PropertyGroup) -> str:
+    return f"{kind}_{chain.uid}"
 
 
-def _find(ob: bpy.types.Object, chain: bpy.types.PropertyGroup) -> bpy.types.FCurve | None:
+def _wanted(ob: bpy.types.Object, chain: bpy.types.PropertyGroup, kind: str) -> tuple | None:
+    """The object and bone name that a variable shall hold, or None: there is nothing to hold."""
+    target_prop, bone_prop = LINKS[kind]
+    target, bone = getattr(chain, target_prop) if target_prop else ob, getattr(chain, bone_prop)
+    return (target, bone) if target and (bone or target_prop) else None
+
+
+def _driver(ob: bpy.types.Object) -> bpy.types.Driver | None:
     data = ob.animation_data
-    return data.drivers.find(_path(chain.anchor_name)) if data and chain.anchor_name else None
+    curve = data.drivers.find(PROPERTY) if data else None
+    return curve.driver if curve else None
 
 
-def _held(curve: bpy.types.FCurve) -> dict[str, tuple[bpy.types.Object, str]]:
-    targets = {variable.name: variable.targets[0] for variable in curve.driver.variables}
-    return {name: (target.id, target.bone_target) for name, target in targets.items()}
+def _ensure_driver(ob: bpy.types.Object) -> bpy.types.Driver:
+    driver = _driver(ob)
+    if driver is None:
+        curve = ob.driver_add(PROPERTY)
+        curve.mute = True
+        for modifier in list(curve.modifiers):
+            curve.modifiers.remove(modifier)
+        driver = curve.driver
+        driver.type = "SUM"
+    return driver
 
 
 def hold_names(ob: bpy.types.Object, chain: bpy.types.PropertyGroup) -> None:
-    """Make the driver of `chain` hold the names that its properties have now.
+    """Make the driver of `ob` hold the names that the properties of `chain` have now.
 
-    Does nothing where it does already: no dependency is rebuilt without need.
+    Changes nothing where it does already: no dependency is rebuilt without need.
     """
     if STATE.taking_renames:
         return
-    curve = _find(ob, chain)
-    wanted = _wanted(ob, chain)
-    if curve and chain.anchor_name == chain.name and _held(curve) == wanted:
-        return
-    if curve:
-        ob.animation_data.drivers.remove(curve)
-    if chain.anchor_name != chain.name:
-        chain.anchor_name = chain.name
-    if not wanted:
-        return
-    curve = ob.driver_add(_path(chain.name))
-    curve.mute = True
-    for modifier in list(curve.modifiers):
-        curve.modifiers.remove(modifier)
-    curve.driver.type = "SUM"
-    for name, (target, bone) in wanted.items():
-        variable = curve.driver.variables.new()
-        variable.name = name
-        variable.type = "TRANSFORMS"
-        variable.targets[0].id = target
-        variable.targets[0].bone_target = bone
+    if not chain.uid:
+        chain.uid = 1 + max(other.uid for other in ob.ik_chains)
+    for kind in LINKS:
+        wanted = _wanted(ob, chain, kind)
+        driver = _ensure_driver(ob) if wanted else _driver(ob)
+        if driver is None:
+            continue
+        name = _variable_name(kind, chain)
+        variable = driver.variables.get(name)
+        if wanted is None:
+            if variable:
+                driver.variables.remove(variable)
+            continue
+        if variable is None:
+            variable = driver.variables.new()
+            variable.name = name
+            variable.type = "TRANSFORMS"
+        held = variable.targets[0]
+        if (held.id, held.bone_target) != wanted:
+            held.id, held.bone_target = wanted
 
 
 def drop(ob: bpy.types.Object, chain: bpy.types.PropertyGroup) -> None:
-    """Remove the driver of a chain that is about to be removed."""
-    curve = _find(ob, chain)
-    if curve:
-        ob.animation_data.drivers.remove(curve)
+    """Let go of what a chain names that is about to be removed; the last one takes the driver away."""
+    driver = _driver(ob)
+    if driver is None:
+        return
+    for kind in LINKS:
+        variable = driver.variables.get(_variable_name(kind, chain))
+        if variable:
+            driver.variables.remove(variable)
+    if not len(driver.variables):
+        ob.animation_data.drivers.remove(ob.animation_data.drivers.find(PROPERTY))
 
 
 def take_renames(ob: bpy.types.Object) -> None:
-    """Give the chains of `ob` the bone names that Blender kept up to date in their drivers."""
+    """Give the chains of `ob` the bone names that Blender kept up to date in the driver."""
+    driver = _driver(ob)
+    if driver is None:
+        return
+    held = {variable.name: variable.targets[0].bone_target for variable in driver.variables}
     STATE.taking_renames = True
     try:
         for chain in ob.ik_chains:
-            curve = _find(ob, chain)
-            held = _held(curve) if curve else {}
-            for variable, prop in _PROPERTIES.items():
-                _, bone = held.get(variable, (None, ""))
+            for kind, (_, prop) in LINKS.items():
+                bone = held.get(_variable_name(kind, chain))
                 if bone and bone != getattr(chain, prop):
                     setattr(chain, prop, bone)
     finally:
@@ -98,21 +113,19 @@ def take_renames(ob: bpy.types.Object) -> None:
 
 
 def repair(ob: bpy.types.Object) -> None:
-    """Bring names and drivers in step after a file was loaded.
+    """Bring names and driver in step after a file was loaded.
 
-    A name that still is a bone stays: an override may have set it on top of the driver of
-    its library. Drivers without a chain go.
+    A root or end that still is a bone stays: an override may have set it on top of the
+    driver of its library. Variables without a chain go.
     """
-    names = [[getattr(chain, prop) for prop in _PROPERTIES.values()] for chain in ob.ik_chains]
+    before = [(chain.root_bone, chain.end_bone) for chain in ob.ik_chains]
     take_renames(ob)
-    for chain, before in zip(ob.ik_chains, names, strict=True):
-        for prop, name in zip(_PROPERTIES.values(), before, strict=True):
-            if name in ob.data.bones and prop in ("root_bone", "end_bone"):
-                setattr(chain, prop, name)
+    for chain, (root, end) in zip(ob.ik_chains, before, strict=True):
+        if root in ob.data.bones and end in ob.data.bones and (root, end) != (chain.root_bone, chain.end_bone):
+            chain.root_bone, chain.end_bone = root, end
         hold_names(ob, chain)
-    kept = {chain.anchor_name for chain in ob.ik_chains}
-    data = ob.animation_data
-    for curve in list(data.drivers) if data else ():
-        match = _PATH.match(curve.data_path)
-        if match and bpy.utils.unescape_identifier(match[1]) not in kept:
-            data.drivers.remove(curve)
+    driver = _driver(ob)
+    kept = {_variable_name(kind, chain) for chain in ob.ik_chains for kind in LINKS}
+    for variable in list(driver.variables) if driver else ():
+        if variable.name not in kept:
+            driver.variables.remove(variable)

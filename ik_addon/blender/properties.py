@@ -77,7 +77,7 @@ def _name_changed(self: "IKChain", context: bpy.types.Context) -> None:
     if unique != self.name:
         self.name = unique  # calls this function again, with nothing left to change
         return
-    _link_changed(self, context)
+    _value_changed(self, context)
 
 
 def unique_name(wanted: str, taken: set[str]) -> str:
@@ -252,10 +252,8 @@ class IKChain(bpy.types.PropertyGroup):
         get=lambda self: self.last_status,
     )
 
-    # Carries a muted driver whose variables hold the bones' names and pull hidden
-    # targets into the evaluation (see `anchors`).
-    anchor: FloatProperty(description="Carries the driver that holds names", options={"HIDDEN"}, override=OVERRIDE)
-    anchor_name: StringProperty(description="Name of the chain in that driver", options={"HIDDEN"}, override=OVERRIDE)
+    # Names the chain in the driver that holds its bones and targets (see `anchors`).
+    uid: IntProperty(description="Number of the chain on its object", options={"HIDDEN"}, override=OVERRIDE)
 
 
 # The FK value of a bone whose rotation a chain writes: channels that nothing animates
@@ -295,6 +293,12 @@ def register() -> None:
     bpy.types.Object.ik_chains_index = IntProperty(
         name="Active IK Chain", description="The chain shown in the panel", override=OVERRIDE
     )
+    bpy.types.Object.ik_anchor = FloatProperty(
+        name="IK Anchor",
+        description="Carries the driver that holds on to the bones and targets of the chains",
+        options={"HIDDEN", "ANIMATABLE"},
+        override=OVERRIDE,
+    )
     for name, memory in POSE_BONE_MEMORY.items():
         setattr(bpy.types.PoseBone, name, memory)
 
@@ -302,6 +306,7 @@ def register() -> None:
 def unregister() -> None:
     for name in POSE_BONE_MEMORY:
         delattr(bpy.types.PoseBone, name)
+    del bpy.types.Object.ik_anchor
     del bpy.types.Object.ik_chains_index
     del bpy.types.Object.ik_chains
     bpy.utils.unregister_class(IKChain)

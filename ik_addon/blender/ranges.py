@@ -118,12 +118,12 @@ def solve_range(
     bones: dict[str, list[BoneTrack]] = {}
     parts: list[list[_Part]] = [[] for _ in groups]
     with STATE.at_work(), sampling_scene(scene, everything) as sampling:
-        depsgraph = sampling.view_layers[0].depsgraph
         for first in range(0, len(frames), CHUNK):
             chunk = frames[first : first + CHUNK]
             runs: list[list[tuple[Plan, list[Reading]]]] = [[] for _ in groups]
             for number, frame in enumerate(chunk, start=first + 1):
                 sampling.frame_set(int(np.floor(frame)), subframe=float(frame - np.floor(frame)))
+                depsgraph = sampling.view_layers[0].depsgraph
                 for place, group in enumerate(groups):
                     seen = [ob.evaluated_get(depsgraph) for ob in group]
                     plan = live.plan_of(group, seen)
