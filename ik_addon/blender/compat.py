@@ -62,6 +62,20 @@ def slot_curve_collections(action: bpy.types.Action, ob: bpy.types.ID) -> Iterat
                     yield bag.fcurves
 
 
+def curve_plays(curve: bpy.types.FCurve, in_nla: bool) -> bool:
+    """Whether an F-curve is evaluated.
+
+    Args:
+        in_nla: the object has NLA strips that play. From Blender 4.4 on, only then a muted
+            group and a curve marked as disabled are left out.
+    """
+    if curve.mute or curve.is_empty:
+        return False
+    if in_nla or not hasattr(bpy.types, "ActionSlot"):
+        return curve.is_valid and not (curve.group is not None and curve.group.mute)
+    return True
+
+
 def slot_name(ob: bpy.types.ID) -> str:
     """A name for the assigned slot of an ID that stays the same while it is assigned."""
     slot = getattr(ob.animation_data, "action_slot", None)
@@ -79,3 +93,12 @@ def select_bone(pose_bone: bpy.types.PoseBone, select: bool) -> None:
         pose_bone.select = select
     else:
         pose_bone.bone.select = select
+
+
+def has_operator(category: Any, name: str) -> bool:
+    """Whether an operator is registered, as in ``has_operator(bpy.ops.wm, "fbx_import")``."""
+    try:
+        getattr(category, name).get_rna_type()
+    except KeyError:
+        return False
+    return True

@@ -18,6 +18,8 @@ class State:
         armature_users: users of all armatures when `rigs` was made; a new or copied rig
             changes it.
         plans: compiled chains by rigs and animated discrete settings (`live.plan_of`).
+        animated_settings: by session uid of an object, what animates it (see
+            `animation.signature`) and the settings of its chains that are animated.
         busy: the handler, or a tool that steps through frames itself, is at work.
         taking_renames: names are being read from the drivers, not to be written back.
         reported: faults already printed, so that none is printed on every frame.
@@ -26,6 +28,7 @@ class State:
     rigs: tuple[Any, ...] | None = None
     armature_users: tuple[int, ...] = ()
     plans: dict[Any, Any] = field(default_factory=dict)
+    animated_settings: dict[int, tuple[tuple, set[str]]] = field(default_factory=dict)
     busy: bool = False
     taking_renames: bool = False
     reported: set[str] = field(default_factory=set)
@@ -34,6 +37,7 @@ class State:
         """Settings, bones or relations changed: compile again before the next solve."""
         self.rigs = None
         self.plans.clear()
+        self.animated_settings.clear()
         self.reported.clear()
 
     def clear(self) -> None:
