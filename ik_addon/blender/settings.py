@@ -57,7 +57,7 @@ def checked(prop: bpy.types.Property, value: Any) -> Any:
     if getattr(prop, "is_array", False):
         size = prop.array_length
         if not isinstance(value, list) or len(value) != size:
-            raise SettingError(f"expected a list of {size} numbers, got {_shown(value)}")
+            raise SettingError(f"expected a list of {size} numbers, got {shown(value)}")
         return tuple(_CHECKS[prop.type](prop, item) for item in value)
     return _CHECKS[prop.type](prop, value)
 
@@ -70,13 +70,13 @@ def unknown(kind: str, name: str, known: list[str]) -> str:
 
 def _boolean(_prop: bpy.types.Property, value: Any) -> bool:
     if not isinstance(value, bool):
-        raise SettingError(f"expected true or false, got {_shown(value)}")
+        raise SettingError(f"expected true or false, got {shown(value)}")
     return value
 
 
 def _integer(prop: bpy.types.Property, value: Any) -> int:
     if isinstance(value, bool) or not isinstance(value, int):
-        raise SettingError(f"expected a whole number, got {_shown(value)}")
+        raise SettingError(f"expected a whole number, got {shown(value)}")
     if not prop.hard_min <= value <= prop.hard_max:
         raise SettingError(f"expected a whole number from {prop.hard_min} to {prop.hard_max}, got {value}")
     return value
@@ -89,9 +89,9 @@ def finite(value: Any) -> float:
         SettingError: for anything else, `True` and `False` included.
     """
     if isinstance(value, bool) or not isinstance(value, int | float):
-        raise SettingError(f"expected a number, got {_shown(value)}")
+        raise SettingError(f"expected a number, got {shown(value)}")
     if not math.isfinite(value) or abs(value) > LARGEST:
-        raise SettingError(f"expected a finite number, got {_shown(value)}")
+        raise SettingError(f"expected a finite number, got {shown(value)}")
     return float(value)
 
 
@@ -105,20 +105,20 @@ def _number(prop: bpy.types.Property, value: Any) -> float:
 
 def _text(_prop: bpy.types.Property, value: Any) -> str:
     if not isinstance(value, str):
-        raise SettingError(f"expected a text, got {_shown(value)}")
+        raise SettingError(f"expected a text, got {shown(value)}")
     return value
 
 
 def _item(prop: bpy.types.Property, value: Any) -> str:
     items = prop.enum_items.keys()
     if not isinstance(value, str) or value not in items:
-        raise SettingError(f"expected one of {', '.join(items)}, got {_shown(value)}")
+        raise SettingError(f"expected one of {', '.join(items)}, got {shown(value)}")
     return value
 
 
 def _object_name(_prop: bpy.types.Property, value: Any) -> str:
     if not isinstance(value, str) or not value:
-        raise SettingError(f"expected the name of an object, got {_shown(value)}")
+        raise SettingError(f"expected the name of an object, got {shown(value)}")
     return value
 
 
@@ -137,6 +137,7 @@ def _shortest(value: float) -> float:
     return float(str(np.float32(value)))
 
 
-def _shown(value: Any) -> str:
+def shown(value: Any) -> str:
+    """A value for a message, cut when it is long."""
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
