@@ -12,6 +12,10 @@ import numpy as np
 # Below this length a float64 vector carries no direction: its square underflows.
 TINY = 1e-150
 
+# Two directions closer than this angle do not span a plane: half of the digits of
+# what is left of one at right angles to the other are rounding.
+PARALLEL = 1e-8
+
 # Blender's Euler orders as (first axis, second axis, third axis, odd permutation).
 # The first named axis is applied first: "XYZ" is Rz @ Ry @ Rx.
 EULER_ORDERS = {
@@ -22,6 +26,53 @@ EULER_ORDERS = {
     "ZXY": (2, 0, 1, False),
     "ZYX": (2, 1, 0, True),
 }
+
+_DIAGONAL = np.arange(4)
+
+
+def _bilinear(table: tuple[tuple[tuple[int, int, int], ...], ...]) -> np.ndarray:
+    """The matrix ``(16, outputs)`` of sums of products of components: (sign, i, j) each."""
+    out = np.zeros((16, len(table)))
+    for column, terms in enumerate(table):
+        for sign, i, j in terms:
+            out[4 * i + j, column] += sign
+    return out
+
+
+# Products of two quaternions and the matrix of one are sums of products of components;
+# one matrix product is quicker than naming each term, for one turn and for a million.
+_PRODUCT = _bilinear(
+    (
+        ((1, 0, 0), (-1, 1, 1), (-1, 2, 2), (-1, 3, 3)),
+        ((1, 0, 1), (1, 1, 0), (1, 2, 3), (-1, 3, 2)),
+        ((1, 0, 2), (1, 2, 0), (1, 3, 1), (-1, 1, 3)),
+        ((1, 0, 3), (1, 3, 0), (1, 1, 2), (-1, 2, 1)),
+    )
+)
+_TO_MATRIX = _bilinear(
+    (
+        ((1, 0, 0), (1, 1, 1), (-1, 2, 2), (-1, 3, 3)),
+        ((2, 1, 2), (-2, 0, 3)),
+        ((2, 1, 3), (2, 0, 2)),
+        ((2, 1, 2), (2, 0, 3)),
+        ((1, 0, 0), (-1, 1, 1), (1, 2, 2), (-1, 3, 3)),
+        ((2, 2, 3), (-2, 0, 1)),
+        ((2, 1, 3), (-2, 0, 2)),
+        ((2, 2, 3), (2, 0, 1)),
+        ((1, 0, 0), (-1, 1, 1), (-1, 2, 2), (1, 3, 3)),
+    )
+)
+# 4 q q^T of a rotation matrix, flattened: a constant and a sum of its elements, per entry.
+_ROWS_OF_NO_MATRIX = np.eye(4).ravel()
+_TO_ROWS = np.zeros((9, 4, 4))
+for _row, _signs in enumerate(((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))):
+    _TO_ROWS[(0, 4, 8), _row, _row] = _signs
+for _i, _j, _plus, _minus, _sign in (
+    (0, 1, 7, 5, -1), (0, 2, 2, 6, -1), (0, 3, 3, 1, -1), (1, 2, 3, 1, 1), (1, 3, 2, 6, 1), (2, 3, 7, 5, 1)
+):  # fmt: skip
+    _TO_ROWS[_plus, [_i, _j], [_j, _i]] = 1
+    _TO_ROWS[_minus, [_i, _j], [_j, _i]] = _sign
+_TO_ROWS = _TO_ROWS.reshape(9, 16)
 
 
 def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
@@ -80,7 +131,10 @@ def frame(direction: np.ndarray, normal: np.ndarray) -> np.ndarray:
     to it (and replaced by `perpendicular` where it is parallel). Returns ``(..., 3, 3)``.
     """
     n = reject(normal, direction)
-    n = normalize(n, perpendicular(direction)) if np.any(length(n) < 1e-14) else normalize(n)
+    flat = length(n) <= PARALLEL * length(normal)
+    if np.any(flat):
+        n = np.where(flat[..., None], perpendicular(direction), n)
+    n = normalize(n)
     return np.stack(np.broadcast_arrays(direction, n, cross(direction, n)), axis=-1)
 
 
@@ -110,10 +164,8 @@ def quaternion_to_axis_angle(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def quaternion_multiply(a: np.ndarray, b: np.ndarray) -> np.ndarray:
     """Hamilton product ``(..., 4)``: the turn b first, then a."""
-    w, v = a[..., :1], a[..., 1:]
-    x, u = b[..., :1], b[..., 1:]
-    real = w * x - dot(v, u)[..., None]
-    return np.concatenate([real, w * u + x * v + cross(v, u)], axis=-1)
+    pairs = np.asarray(a, float)[..., :, None] * np.asarray(b, float)[..., None, :]
+    return pairs.reshape(*pairs.shape[:-2], 16) @ _PRODUCT
 
 
 def quaternion_conjugate(q: np.ndarray) -> np.ndarray:
@@ -124,44 +176,25 @@ def quaternion_conjugate(q: np.ndarray) -> np.ndarray:
 def quaternion_to_matrix(q: np.ndarray) -> np.ndarray:
     """Rotation matrices ``(..., 3, 3)`` of quaternions of any length but zero."""
     q = np.asarray(q, float)
-    s = 2.0 / np.maximum(np.einsum("...i,...i->...", q, q), TINY)
-    w, x, y, z = q[..., 0], q[..., 1], q[..., 2], q[..., 3]
-    xs, ys, zs = x * s, y * s, z * s
-    m = np.empty((*q.shape[:-1], 3, 3))
-    m[..., 0, 0] = 1.0 - (y * ys + z * zs)
-    m[..., 0, 1] = x * ys - w * zs
-    m[..., 0, 2] = x * zs + w * ys
-    m[..., 1, 0] = x * ys + w * zs
-    m[..., 1, 1] = 1.0 - (x * xs + z * zs)
-    m[..., 1, 2] = y * zs - w * xs
-    m[..., 2, 0] = x * zs - w * ys
-    m[..., 2, 1] = y * zs + w * xs
-    m[..., 2, 2] = 1.0 - (x * xs + y * ys)
-    return m
+    pairs = q[..., :, None] * q[..., None, :]
+    pairs = pairs.reshape(*q.shape[:-1], 16)
+    square = np.maximum(pairs[..., 0] + pairs[..., 5] + pairs[..., 10] + pairs[..., 15], TINY)
+    return ((pairs / square[..., None]) @ _TO_MATRIX).reshape(*q.shape[:-1], 3, 3)
 
 
 def matrix_to_quaternion(m: np.ndarray) -> np.ndarray:
     """Unit quaternions ``(..., 4)`` of rotation matrices, with w >= 0.
 
-    Uses the largest of the four squared components as pivot (Shepperd 1978), so no
-    digit is lost for any turn.
+    Of the symmetric matrix 4 q q^T, which is linear in m, the row with the largest
+    diagonal element is taken (Shepperd 1978), so no digit is lost for any turn.
     """
     m = np.asarray(m, float)
-    m00, m11, m22 = m[..., 0, 0], m[..., 1, 1], m[..., 2, 2]
-    squares = np.stack(
-        [m00 + m11 + m22, m00 - m11 - m22, m11 - m00 - m22, m22 - m00 - m11], axis=-1
-    )
-    a, b, c = m[..., 2, 1] - m[..., 1, 2], m[..., 0, 2] - m[..., 2, 0], m[..., 1, 0] - m[..., 0, 1]
-    d, e, f = m[..., 1, 0] + m[..., 0, 1], m[..., 0, 2] + m[..., 2, 0], m[..., 2, 1] + m[..., 1, 2]
-    # Row k of this symmetric 4x4 matrix is the quaternion times four times component k.
-    rows = np.empty((*m.shape[:-2], 4, 4))
-    rows[..., 0, 0], rows[..., 0, 1], rows[..., 0, 2], rows[..., 0, 3] = 1.0 + squares[..., 0], a, b, c
-    rows[..., 1, 0], rows[..., 1, 1], rows[..., 1, 2], rows[..., 1, 3] = a, 1.0 + squares[..., 1], d, e
-    rows[..., 2, 0], rows[..., 2, 1], rows[..., 2, 2], rows[..., 2, 3] = b, d, 1.0 + squares[..., 2], f
-    rows[..., 3, 0], rows[..., 3, 1], rows[..., 3, 2], rows[..., 3, 3] = c, e, f, 1.0 + squares[..., 3]
-    pivot = np.argmax(squares, axis=-1)[..., None, None]
-    q = normalize(np.take_along_axis(rows, pivot, axis=-2)[..., 0, :])
-    return np.where(q[..., :1] < 0.0, -q, q)
+    shape = m.shape[:-2]
+    rows = (m.reshape(*shape, 9) @ _TO_ROWS + _ROWS_OF_NO_MATRIX).reshape(-1, 4, 4)
+    pivot = rows[:, _DIAGONAL, _DIAGONAL].argmax(axis=-1)
+    q = rows[np.arange(len(rows)), pivot]
+    q = q / np.sqrt(np.einsum("...i,...i->...", q, q))[:, None]
+    return np.where(q[:, :1] < 0.0, -q, q).reshape(*shape, 4)
 
 
 def slerp(a: np.ndarray, b: np.ndarray, t: np.ndarray) -> np.ndarray:
@@ -243,11 +276,12 @@ def compose(location: np.ndarray, rotation: np.ndarray, scale: np.ndarray | floa
 def affine_inverse(m: np.ndarray) -> np.ndarray:
     """Inverse of affine matrices; a singular one (zero scale) gives the zero map, finite."""
     linear = m[..., :3, :3]
-    r0, r1, r2 = linear[..., 0, :], linear[..., 1, :], linear[..., 2, :]
-    columns = np.stack([cross(r1, r2), cross(r2, r0), cross(r0, r1)], axis=-1)
-    determinant = dot(r0, columns[..., 0])[..., None, None]
-    regular = np.abs(determinant) > TINY
-    inverse = np.where(regular, columns / np.where(regular, determinant, 1.0), 0.0)
+    regular = np.abs(np.linalg.det(linear)) > TINY
+    if regular.all():
+        inverse = np.linalg.inv(linear)
+    else:
+        inverse = np.linalg.inv(np.where(regular[..., None, None], linear, np.eye(3)))
+        inverse = np.where(regular[..., None, None], inverse, 0.0)
     out = np.zeros(m.shape)
     out[..., :3, :3] = inverse
     out[..., :3, 3] = -np.einsum("...ij,...j->...i", inverse, m[..., :3, 3])
@@ -273,7 +307,7 @@ def rotation_part(m: np.ndarray) -> np.ndarray:
     """
     y = normalize(m[..., :3, 1], np.array([0.0, 1.0, 0.0]))
     x = reject(m[..., :3, 0], y)
-    flat = length(x) < 1e-12 * np.maximum(length(m[..., :3, 0]), TINY)
+    flat = length(x) <= PARALLEL * length(m[..., :3, 0])
     x = np.where(flat[..., None], perpendicular(y), normalize(x, perpendicular(y)))
     if np.any(np.linalg.det(m[..., :3, :3]) < 0.0):
         # Reflected frames have no rotation; turning X keeps Y and Z as they are.
