@@ -17,12 +17,13 @@ from .reach import ease_target
 from .skeleton import basis_from_pose, pose_from_basis
 from .stage import AUTO, DIRECTION, Group, SpaceTable, Stage
 from .transforms import (
+    TINY,
     affine_inverse,
-    axis_angle_to_matrix,
     compose,
-    cross,
+    dot,
     length,
     matrix_to_quaternion,
+    quaternion_to_axis_angle,
     quaternion_to_matrix,
     rotation_part,
     slerp,
@@ -37,6 +38,8 @@ ON_TARGET = 1e-6
 # matrices only under sheared parents.
 RIGID = 5e-7
 SHEAR_PASSES = 8
+
+IDENTITY = np.eye(4)
 
 
 @dataclass(frozen=True)
@@ -85,7 +88,12 @@ class Solution:
 
 @dataclass
 class _Work:
-    """The state of a solve: it starts as the FK pose and ends as the solved one."""
+    """The state of a solve: it starts as the FK pose and ends as the solved one.
+
+    `pose` has one more bone than the stage, an identity: the parent of roots. `basis`
+    holds the local matrices ``(F, k, 4, 4)`` of `Stage.posed`, `local` the same below the
+    rest offset from the parent, for bones that inherit in full.
+    """
 
     stage: Stage
     batch: Batch
@@ -93,13 +101,31 @@ class _Work:
     objects: np.ndarray
     inverse: np.ndarray
     basis: np.ndarray
+    local: np.ndarray
     rotation: np.ndarray
     changed: np.ndarray
-    carry: np.ndarray | None
     residual: np.ndarray
     status: np.ndarray
     tip: np.ndarray
-    goals: list = field(default_factory=list)
+    carry: np.ndarray | None = None
+    goals: list[_Goal] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Goal:
+    """What the chains of a group were to reach, in armature space.
+
+    Attributes:
+        place: ``(F, m, 3)``; orientation: ``(F, m, 3, 3)`` or None; size: ``(F, m)`` lengths
+            that a gap is compared with; status: ``(F, m)`` of the solver; weight: influence.
+    """
+
+    group: Group
+    place: np.ndarray
+    orientation: np.ndarray | None
+    size: np.ndarray
+    status: np.ndarray
+    weight: np.ndarray
 
 
 def solve(stage: Stage, batch: Batch) -> Solution:
@@ -112,30 +138,38 @@ def solve(stage: Stage, batch: Batch) -> Solution:
             _solve_group(work, group)
     if len(stage.groups) > 1 or work.carry is not None:
         _repose(work)
-    _measure(work)
-    return Solution(work.rotation, work.changed, work.residual, work.status, work.tip, work.pose)
+    for goal in work.goals:
+        _measure(work, goal)
+    pose = work.pose[:, :-1]
+    return Solution(work.rotation, work.changed, work.residual, work.status, work.tip, pose)
 
 
 def _start(stage: Stage, batch: Batch) -> _Work:
-    frames, chains = batch.pose.shape[0], len(stage.chains)
-    broken = [bool(chain.broken) for chain in stage.chains]
+    frames, bones = batch.pose.shape[:2]
+    chains = len(stage.chains)
+    pose = np.empty((frames, bones + 1, 4, 4))
+    pose[:, :bones] = batch.pose
+    pose[:, bones] = IDENTITY
+    basis = _fk_basis(stage, batch)
     work = _Work(
         stage=stage,
         batch=batch,
-        pose=batch.pose.copy(),
-        objects=batch.objects.copy(),
-        inverse=affine_inverse(batch.objects[:, : int(stage.rig_of_bone.max(initial=-1)) + 1]),
-        basis=_fk_basis(stage, batch),
+        pose=pose,
+        objects=batch.objects,
+        inverse=affine_inverse(batch.objects[:, : stage.rig_count]),
+        basis=basis,
+        local=stage.offset @ basis,
         rotation=batch.rotation.copy(),
         changed=np.zeros(batch.rotation.shape[:2], bool),
-        carry=None,
         residual=np.zeros((frames, chains)),
-        status=np.broadcast_to(np.where(broken, Status.BROKEN, Status.OK), (frames, chains)).astype(np.int8),
+        status=np.empty((frames, chains), np.int8),
         tip=np.zeros((frames, chains, 3)),
     )
+    work.status[:] = stage.first_status
     if len(stage.carried):
-        bones = stage.carriers[stage.carried]
-        held = batch.objects[:, stage.rig_of_bone[bones]] @ batch.pose[:, bones]
+        work.objects = batch.objects.copy()
+        bone = stage.carriers[stage.carried]
+        held = batch.objects[:, stage.rig_of_bone[bone]] @ batch.pose[:, bone]
         work.carry = affine_inverse(held) @ batch.objects[:, stage.carried]
     _repose(work)
     return work
@@ -145,7 +179,9 @@ def _fk_basis(stage: Stage, batch: Batch) -> np.ndarray:
     """Local matrices ``(F, k, 4, 4)``: of turned bones from their FK channels, of the bones
     that only follow from their evaluated pose, so that their constraints are in it."""
     basis = compose(batch.location, quaternion_to_matrix(batch.rotation), batch.scale)
-    follow = np.flatnonzero(~stage.turned)
+    if stage.has_connected:
+        basis[..., :3, 3] *= stage.moves_by_location
+    follow = stage.followers
     if len(follow):
         bones = stage.posed[follow]
         parent_pose = batch.pose[:, stage.skeleton.parents[bones]]
@@ -155,11 +191,14 @@ def _fk_basis(stage: Stage, batch: Batch) -> np.ndarray:
 
 def _repose(work: _Work) -> None:
     """Forward kinematics of `posed` from the local matrices, then the objects they carry."""
-    stage, skeleton = work.stage, work.stage.skeleton
-    for places in stage.levels:
-        bones = stage.posed[places]
-        parent_pose = work.pose[:, skeleton.parents[bones]]
-        work.pose[:, bones] = pose_from_basis(skeleton, bones, parent_pose, work.basis[:, places])
+    stage = work.stage
+    for level in stage.levels:
+        parent_pose = work.pose[:, level.parents]
+        if level.plain:
+            work.pose[:, level.bones] = parent_pose @ work.local[:, level.places]
+        else:
+            basis = work.basis[:, level.places]
+            work.pose[:, level.bones] = pose_from_basis(stage.skeleton, level.bones, parent_pose, basis)
     if work.carry is None:
         return
     for place, ob in enumerate(stage.carried):
@@ -167,7 +206,7 @@ def _repose(work: _Work) -> None:
         work.objects[:, ob] = (
             work.objects[:, stage.rig_of_bone[bone]] @ work.pose[:, bone] @ work.carry[:, place]
         )
-        if ob < work.inverse.shape[1]:
+        if ob < stage.rig_count:
             work.inverse[:, ob] = affine_inverse(work.objects[:, ob])
 
 
@@ -175,46 +214,41 @@ def _spaces(work: _Work, table: SpaceTable, rigs: np.ndarray) -> np.ndarray:
     """The matrices ``(F, m, 4, 4)`` from each chain's space to its armature's space."""
     if len(table.world) == table.count:
         return work.inverse[:, rigs]
+    if len(table.object) == table.count:
+        return work.inverse[:, rigs] @ work.objects[:, table.object_index]
     out = np.empty((work.pose.shape[0], table.count, 4, 4))
-    out[:, table.armature] = np.eye(4)
-    if len(table.world):
-        out[:, table.world] = work.inverse[:, rigs[table.world]]
-    if len(table.object):
-        out[:, table.object] = work.inverse[:, rigs[table.object]] @ work.objects[:, table.object_index]
-    if len(table.near):
-        out[:, table.near] = work.pose[:, table.near_bone]
-    if len(table.far):
-        world = work.objects[:, table.far_rig] @ work.pose[:, table.far_bone]
-        out[:, table.far] = work.inverse[:, rigs[table.far]] @ world
+    out[:, table.armature] = IDENTITY
+    out[:, table.world] = work.inverse[:, rigs[table.world]]
+    out[:, table.object] = work.inverse[:, rigs[table.object]] @ work.objects[:, table.object_index]
+    out[:, table.near] = work.pose[:, table.near_bone]
+    far = work.objects[:, table.far_rig] @ work.pose[:, table.far_bone]
+    out[:, table.far] = work.inverse[:, rigs[table.far]] @ far
     return out
 
 
 def _solve_group(work: _Work, group: Group) -> None:
-    settings = {name: values[:, group.chains] for name, values in work.batch.settings.items()}
+    settings = {name: values[:, group.pick] for name, values in work.batch.settings.items()}
     spaces = _spaces(work, group.target, group.rig)
     target = transform_point(spaces, settings["target_location"])
-    weight = settings["influence"]
     example = group.example
     orientation = None
     if example.use_rotation or (example.solver == "AIM" and example.aim_mode == "MATCH_ROTATION"):
         orientation = rotation_part(spaces) @ quaternion_to_matrix(settings["target_rotation"])
-    if example.solver == "AIM":
-        status = _aim(work, group, settings, target, orientation)
-    else:
-        status = _reach(work, group, settings, target, orientation)
-    work.goals.append((group, target, orientation, status, weight))
+    step = _aim if example.solver == "AIM" else _reach
+    work.goals.append(step(work, group, settings, target, orientation))
 
 
 def _joints(work: _Work, group: Group) -> np.ndarray:
     """Positions ``(F, m, solved + 1, 3)`` of heads and tip, in armature space."""
-    bones = group.bones
-    heads = work.pose[..., :3, 3][:, bones]
-    if bones.shape[1] > group.solved:
+    heads = work.pose[:, group.bones][..., :3, 3]
+    if group.bones.shape[1] > group.solved:
         return heads
-    last = bones[:, -1]
-    stretch = work.stage.skeleton.lengths[last][:, None]
-    tail = heads[:, :, -1] + work.pose[..., :3, 1][:, last] * stretch
-    return np.concatenate([heads, tail[:, :, None]], axis=2)
+    return np.concatenate([heads, _tail(work, group.bones[:, -1])[:, :, None]], axis=2)
+
+
+def _tail(work: _Work, bones: np.ndarray) -> np.ndarray:
+    pose = work.pose[:, bones]
+    return pose[..., :3, 3] + pose[..., :3, 1] * work.stage.skeleton.lengths[bones][:, None]
 
 
 def _pole(work: _Work, group: Group, settings: dict, root: np.ndarray) -> dict:
@@ -233,14 +267,16 @@ def _pole(work: _Work, group: Group, settings: dict, root: np.ndarray) -> dict:
 
 def _reach(
     work: _Work, group: Group, settings: dict, target: np.ndarray, orientation: np.ndarray | None
-) -> np.ndarray:
-    """Bring the tips to their targets; returns the solver's status ``(F, m)``."""
+) -> _Goal:
+    """Bring the tips of a group to their targets."""
     weight = settings["influence"]
     joints = _joints(work, group)
-    total = length(joints[:, :, 1:] - joints[:, :, :-1]).sum(axis=-1)
+    size = length(joints[:, :, 1:] - joints[:, :, :-1]).sum(axis=-1)
+    if not weight.any():
+        return _Goal(group, target, orientation, size, np.zeros(weight.shape, np.int8), weight)
     eased = target
-    if np.any(settings["softness"] > 0.0):
-        eased = ease_target(joints[:, :, 0], target, total, settings["softness"])
+    if settings["softness"].any():
+        eased = ease_target(joints[:, :, 0], target, size, settings["softness"])
     pole = _pole(work, group, settings, joints[:, :, 0])
     status = None
     for _ in range(SHEAR_PASSES):
@@ -253,13 +289,14 @@ def _reach(
         solved = _turn(work, group, result.rotations, orientation)
         joints = _joints(work, group)
         missed = length(joints[:, :, -1] - result.joints[:, :, -1])
-        if not np.any(missed > RIGID * total):
+        if not (missed > RIGID * size).any():
             break
     _blend(work, group, solved, weight)
-    status = status.copy()
-    # The tip stops short because softness says so, not because a solver failed.
-    status[(status == Status.OK) & (length(target - eased) > ON_TARGET * total)] = Status.TARGET_FAR
-    return status
+    if eased is not target:
+        # The tip stops short because softness says so, not because a solver failed.
+        eased_away = (status == Status.OK) & (length(target - eased) > ON_TARGET * size)
+        status = np.where(eased_away, Status.TARGET_FAR, status)
+    return _Goal(group, target, orientation, size, status, weight)
 
 
 def _position_solver(group: Group, job: ChainJob, settings: dict) -> ChainResult:
@@ -274,59 +311,107 @@ def _position_solver(group: Group, job: ChainJob, settings: dict) -> ChainResult
 
 def _aim(
     work: _Work, group: Group, settings: dict, target: np.ndarray, orientation: np.ndarray | None
-) -> np.ndarray:
-    bone = group.bones[:, 0]
-    now = rotation_part(work.pose[:, bone])
+) -> _Goal:
+    """Turn the bones of a group to look at their targets, or as their targets are turned."""
+    bone, weight = group.bones[:, 0], settings["influence"]
+    pose = work.pose[:, bone]
+    now, head = rotation_part(pose), pose[..., :3, 3]
     chain = group.example
     if orientation is not None:
         wanted = aim.match_rotation(orientation, settings["offset_yaw"])
-        status = np.zeros(wanted.shape[:2], np.int8)
+        status = np.zeros(weight.shape, np.int8)
+        size = np.broadcast_to(work.stage.skeleton.lengths[bone], weight.shape)
+        orientation = wanted
     else:
-        head = work.pose[..., :3, 3][:, bone]
         pole = _pole(work, group, settings, head)
         result = aim.look_at(now, head, target, chain.aim_axis, chain.up_axis, **pole)
-        wanted, status = result.rotation, result.status
-    turn = wanted @ np.swapaxes(now, -1, -2)
-    solved = _turn(work, group, turn[:, :, None], None)
-    _blend(work, group, solved, settings["influence"])
-    return status
+        wanted, status, size = result.rotation, result.status, length(target - head)
+    if weight.any():
+        turn = wanted @ np.swapaxes(now, -1, -2)
+        _blend(work, group, _turn(work, group, turn[:, :, None], None), weight)
+    return _Goal(group, target, orientation, size, status, weight)
 
 
-def _turn(
-    work: _Work, group: Group, rotations: np.ndarray, orientation: np.ndarray | None
-) -> np.ndarray:
-    """Turn the bones of a group from where they are and pose them, root to tip.
+def _turn(work: _Work, group: Group, rotations: np.ndarray, orientation: np.ndarray | None) -> np.ndarray:
+    """Turn the bones of a group from where they are, and pose them.
 
     Args:
         rotations: ``(F, m, solved, 3, 3)`` turns in armature space.
         orientation: ``(F, m, 3, 3)`` of the end bone in armature space, or None.
 
     Returns:
-        ``(F, m, b, 4)`` the new rotation channels as quaternions.
+        ``(F, m, b, 4)`` the new rotation channels as quaternions; without an orientation
+        the end bone has no column.
     """
+    pose = work.pose[:, group.bones][..., :3, :3]
+    wanted = rotations @ pose[:, :, : group.solved]
+    if orientation is not None:
+        wanted = np.concatenate([wanted, orientation[:, :, None]], axis=2)
+    if group.plain and _is_rigid(work, group):
+        return _turn_rigid(work, group, wanted)
+    return _turn_any(work, group, wanted)
+
+
+def _is_rigid(work: _Work, group: Group) -> bool:
+    """No scale in the chains, and none but a uniform one above them."""
+    if (work.batch.scale[:, group.slots] != 1.0).any():
+        return False
+    above = work.pose[:, group.parents[:, 0]][..., :3, :3]
+    gram = np.swapaxes(above, -1, -2) @ above
+    uniform = gram[..., 0, 0, None, None]
+    return bool((np.abs(gram - uniform * IDENTITY[:3, :3]) <= RIGID * uniform).all())
+
+
+def _turn_rigid(work: _Work, group: Group, wanted: np.ndarray) -> np.ndarray:
+    """`_turn` for bones without scale: all at once, since each wanted parent is known.
+
+    A uniform scale above the chain drops out when the quaternions are normalised.
+    """
+    columns = wanted.shape[2]
+    above = work.pose[:, group.parents[:, 0]][:, :, None, :3, :3]
+    parents = np.concatenate([above, wanted[:, :, : columns - 1]], axis=2)
+    frames = parents @ work.stage.rest_turn[group.slots[:, :columns]]
+    turn = np.swapaxes(frames, -1, -2) @ wanted
+    scale = np.sqrt(np.einsum("...i,...i->...", turn[..., 1], turn[..., 1]))
+    out = matrix_to_quaternion(turn / np.maximum(scale, TINY)[..., None, None])
+    _set_channels(work, group, out)
+    return out
+
+
+def _turn_any(work: _Work, group: Group, wanted: np.ndarray) -> np.ndarray:
+    """`_turn` for every way in which bones inherit, and under scale and shear: root to tip."""
     skeleton, batch = work.stage.skeleton, work.batch
-    count = group.bones.shape[1]
-    out = np.empty((*work.pose.shape[:1], *group.bones.shape, 4))
-    for column in range(count):
+    out = np.empty((*wanted.shape[:3], 4))
+    for column in range(wanted.shape[2]):
         bones, slots = group.bones[:, column], group.slots[:, column]
         parent_pose = work.pose[:, group.parents[:, column]]
-        if column < group.solved:
-            wanted = work.pose[:, bones]
-            wanted[..., :3, :3] = rotations[:, :, column] @ wanted[..., :3, :3]
-        elif orientation is not None:
-            wanted = compose(np.zeros(3), orientation)
-        else:
-            out[:, :, column] = work.rotation[:, slots]
-            work.pose[:, bones] = pose_from_basis(skeleton, bones, parent_pose, work.basis[:, slots])
-            continue
         scale = batch.scale[:, slots]
-        local = basis_from_pose(skeleton, bones, parent_pose, wanted)[..., :3, :3]
+        pose = compose(batch.location[:, slots], wanted[:, :, column])
+        local = basis_from_pose(skeleton, bones, parent_pose, pose)[..., :3, :3]
         turn = rotation_part(local / np.where(scale == 0.0, 1.0, scale)[..., None, :])
         out[:, :, column] = matrix_to_quaternion(turn)
-        basis = compose(batch.location[:, slots], turn, scale)
+        basis = work.basis[:, slots]
+        basis[..., :3, :3] = turn * scale[..., None, :]
         work.pose[:, bones] = pose_from_basis(skeleton, bones, parent_pose, basis)
-        work.basis[:, slots] = basis
+    _set_channels(work, group, out)
     return out
+
+
+def _set_channels(work: _Work, group: Group, rotation: np.ndarray) -> None:
+    """Local matrices of turned bones from new rotation channels ``(F, m, b, 4)``, and the pose."""
+    slots = group.slots[:, : rotation.shape[2]]
+    linear = quaternion_to_matrix(rotation) * work.batch.scale[:, slots][..., None, :]
+    work.basis[:, slots, :3, :3] = linear
+    work.local[:, slots] = work.stage.offset[slots] @ work.basis[:, slots]
+    for column in range(group.bones.shape[1]):
+        bones, parents = group.bones[:, column], group.parents[:, column]
+        at = group.slots[:, column]
+        if group.plain:
+            work.pose[:, bones] = work.pose[:, parents] @ work.local[:, at]
+        else:
+            parent_pose = work.pose[:, parents]
+            basis = work.basis[:, at]
+            work.pose[:, bones] = pose_from_basis(work.stage.skeleton, bones, parent_pose, basis)
 
 
 def _blend(work: _Work, group: Group, solved: np.ndarray, weight: np.ndarray) -> None:
@@ -335,73 +420,56 @@ def _blend(work: _Work, group: Group, solved: np.ndarray, weight: np.ndarray) ->
     Rotations are blended the shorter way; where the influence is 0 the channels stay as
     they were to the bit.
     """
-    columns = group.bones.shape[1] if group.example.use_rotation else group.solved
-    slots = group.slots[:, :columns]
-    before = work.rotation[:, slots]
-    after = solved[:, :, :columns]
-    part = weight < 1.0
-    if np.any(part):
-        blended = slerp(before, after, weight[..., None])
-        after = np.where(part[..., None, None], blended, after)
-        after = np.where((weight == 0.0)[..., None, None], before, after)
-    work.rotation[:, slots] = after
+    slots = group.slots[:, : solved.shape[2]]
+    if (weight < 1.0).any():
+        before = work.rotation[:, slots]
+        blended = slerp(before, solved, weight[..., None])
+        solved = np.where((weight == 0.0)[..., None, None], before, blended)
+        _set_channels(work, group, solved)
+    work.rotation[:, slots] = solved
     work.changed[:, slots] |= (weight > 0.0)[..., None]
-    if np.any(part):
-        turned = quaternion_to_matrix(after)
-        work.basis[:, slots] = compose(work.batch.location[:, slots], turned, work.batch.scale[:, slots])
-        _repose_group(work, group)
 
 
-def _repose_group(work: _Work, group: Group) -> None:
-    for column in range(group.bones.shape[1]):
-        bones, slots = group.bones[:, column], group.slots[:, column]
-        parent_pose = work.pose[:, group.parents[:, column]]
-        work.pose[:, bones] = pose_from_basis(work.stage.skeleton, bones, parent_pose, work.basis[:, slots])
-
-
-def _measure(work: _Work) -> None:
+def _measure(work: _Work, goal: _Goal) -> None:
     """Residual and status from the final pose, in metres in world space."""
-    for group, target, orientation, status, weight in work.goals:
-        world = work.objects[:, group.rig]
-        if group.example.solver == "AIM":
-            tip, goal, size = _aim_gap(work, group, target, orientation)
-        else:
-            joints = _joints(work, group)
-            tip, goal = joints[:, :, -1], target
-            size = length(joints[:, :, 1:] - joints[:, :, :-1]).sum(axis=-1)
-        gap = length(tip - goal)
-        held = (gap > ON_TARGET * size) & (weight < 1.0)
-        blended = held & ((status == Status.OK) | (status == Status.POLE_ALIGNED) | (weight == 0.0))
-        other = (gap > 2.0 * ON_TARGET * size) & (status == Status.OK) & ~blended
-        status = np.where(blended, Status.INFLUENCE, np.where(other, Status.NOT_CONVERGED, status))
-        status = np.where((gap <= ON_TARGET * size) & (status != Status.POLE_ALIGNED), Status.OK, status)
-        work.status[:, group.chains] = status
-        work.residual[:, group.chains] = length(transform_vector(world, tip - goal))
-        work.tip[:, group.chains] = transform_point(world, tip)
+    group, size = goal.group, goal.size
+    world = work.objects[:, group.rig]
+    if group.example.solver == "AIM":
+        tip, gap = _aim_gap(work, goal)
+    else:
+        last = group.bones[:, -1]
+        by_head = group.bones.shape[1] > group.solved
+        tip = work.pose[:, last][..., :3, 3] if by_head else _tail(work, last)
+        gap = tip - goal.place
+    missed = length(gap)
+    work.residual[:, group.pick] = length(transform_vector(world, gap))
+    work.tip[:, group.pick] = transform_point(world, tip)
+    status = goal.status
+    off = missed > ON_TARGET * size
+    if status.any() or off.any():
+        solver_ok = (status == Status.OK) | (status == Status.POLE_ALIGNED)
+        faded = off & (((goal.weight < 1.0) & solver_ok) | (goal.weight == 0.0))
+        status = np.where(off & solver_ok, Status.NOT_CONVERGED, status)
+        status = np.where(faded, Status.INFLUENCE, status)
+        status = np.where(~off & (status != Status.POLE_ALIGNED), Status.OK, status)
+    work.status[:, group.pick] = status
 
 
-def _aim_gap(
-    work: _Work, group: Group, target: np.ndarray, orientation: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Where an aimed bone points, where it should, and a length to compare their distance with.
+def _aim_gap(work: _Work, goal: _Goal) -> tuple[np.ndarray, np.ndarray]:
+    """Where aimed bones point, and the vector from where they should, ``(F, m, 3)`` each.
 
-    Looking at a target, the tip is the point of the aim ray that is nearest to it;
-    matching a rotation, the tail.
+    Looking at a target, the tip is the point of the aim ray that is nearest to it. Matching
+    a rotation, it is the tail, and the gap is as long as the arc of the turn that is left.
     """
+    group = goal.group
     bone = group.bones[:, 0]
-    head = work.pose[..., :3, 3][:, bone]
-    if orientation is None:
-        ray = transform_vector(rotation_part(work.pose[:, bone]), aim.axis_vector(group.example.aim_axis))
-        along = np.maximum(np.einsum("...i,...i->...", target - head, ray), 0.0)
-        return head + along[..., None] * ray, target, length(target - head)
-    size = np.broadcast_to(work.stage.skeleton.lengths[bone], head.shape[:2])
-    yaw = work.batch.settings["offset_yaw"][:, group.chains]
-    wanted = aim.match_rotation(orientation, yaw)
-    now = rotation_part(work.pose[:, bone])
-    # The angle that is left, as the way of the bone's tail: all three axes count.
-    left = matrix_to_quaternion(wanted @ np.swapaxes(now, -1, -2))
-    angle = 2.0 * np.arctan2(length(left[..., 1:]), left[..., 0])
-    tail = head + now[..., :, 1] * size[..., None]
-    offset = np.zeros_like(tail)
-    offset[..., 0] = angle * size
-    return tail, tail + offset, size
+    pose = work.pose[:, bone]
+    now, head = rotation_part(pose), pose[..., :3, 3]
+    if goal.orientation is None:
+        ray = transform_vector(now, aim.axis_vector(group.example.aim_axis))
+        along = np.maximum(dot(goal.place - head, ray), 0.0)
+        tip = head + along[..., None] * ray
+        return tip, tip - goal.place
+    left = matrix_to_quaternion(goal.orientation @ np.swapaxes(now, -1, -2))
+    axis, angle = quaternion_to_axis_angle(left)
+    return _tail(work, bone), axis * (angle * goal.size)[..., None]

@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from .job import Status
 from .skeleton import Skeleton
 
 WORLD, ARMATURE, OBJECT, BONE = range(4)
@@ -112,18 +113,22 @@ class Group:
     Attributes:
         chains: ``(m,)`` their indices in `Stage.chains`; `example` is the first of them.
         bones: ``(m, b)`` turned bones, root first; with an end bone it is the last column.
-        parents: ``(m, b)`` parents of `bones` (a root's is itself, and not used).
+        pick: `chains`, or a slice where they are all chains of the stage in order.
+        parents: ``(m, b)`` parents of `bones`; a root's is the world, see `Stage.parents`.
         slots: ``(m, b)`` places of `bones` in `Stage.posed`.
         solved: number of columns of `bones` that the position solver turns.
+        plain: all its bones inherit rotation and scale in full and have local location.
     """
 
     example: Chain
     chains: np.ndarray
+    pick: np.ndarray | slice
     rig: np.ndarray
     bones: np.ndarray
     parents: np.ndarray
     slots: np.ndarray
     solved: int
+    plain: bool
     hinge: np.ndarray
     target: SpaceTable
     pole: SpaceTable
@@ -132,6 +137,16 @@ class Group:
     @cached_property
     def has_pole(self) -> bool:
         return bool(np.any(self.pole_mode != AUTO))
+
+
+@dataclass(frozen=True)
+class Level:
+    """Bones of equal depth: `places` in `Stage.posed`, the `bones` there and their `parents`."""
+
+    places: np.ndarray
+    bones: np.ndarray
+    parents: np.ndarray
+    plain: bool
 
 
 @dataclass(frozen=True)
@@ -158,10 +173,56 @@ class Stage:
     turned: np.ndarray
 
     @cached_property
-    def levels(self) -> tuple[np.ndarray, ...]:
-        """Places in `posed`, level by level: parents stand in an earlier level."""
+    def parents(self) -> np.ndarray:
+        """``(n,)`` parents of all bones; roots have n: an identity that stands after the poses."""
+        return np.where(self.skeleton.parents < 0, len(self.skeleton.names), self.skeleton.parents)
+
+    @cached_property
+    def offset(self) -> np.ndarray:
+        """``(k, 4, 4)`` rest matrices of `posed` in their parents' rest frames."""
+        return self.skeleton.offset[self.posed]
+
+    @cached_property
+    def rest_turn(self) -> np.ndarray:
+        """``(k, 3, 3)`` the rotation in `offset`."""
+        return self.offset[:, :3, :3]
+
+    @cached_property
+    def moves_by_location(self) -> np.ndarray:
+        """``(k, 1)`` 1, or 0 for connected bones: their location channel has no effect."""
+        return (~self.skeleton.connected[self.posed]).astype(float)[:, None]
+
+    @cached_property
+    def has_connected(self) -> bool:
+        """Some of `posed` are connected."""
+        return bool(self.skeleton.connected[self.posed].any())
+
+    @cached_property
+    def followers(self) -> np.ndarray:
+        """Places in `posed` of the bones that no chain turns."""
+        return np.flatnonzero(~self.turned)
+
+    @cached_property
+    def first_status(self) -> np.ndarray:
+        """``(chains,)`` int8 status before a solve: OK, or BROKEN for those that cannot be solved."""
+        broken = np.array([bool(chain.broken) for chain in self.chains], bool)
+        return np.where(broken, Status.BROKEN, Status.OK).astype(np.int8)
+
+    @cached_property
+    def rig_count(self) -> int:
+        """Number of armatures."""
+        return int(self.rig_of_bone.max(initial=-1)) + 1
+
+    @cached_property
+    def levels(self) -> tuple[Level, ...]:
+        """`posed`, level by level: parents stand in an earlier level."""
         depth = self.skeleton.depth[self.posed]
-        return tuple(np.flatnonzero(depth == d) for d in np.unique(depth))
+        places = (np.flatnonzero(depth == d) for d in np.unique(depth))
+        return tuple(self._level(at) for at in places)
+
+    def _level(self, places: np.ndarray) -> Level:
+        bones = self.posed[places]
+        return Level(places, bones, self.parents[bones], bool(self.skeleton.plain[bones].all()))
 
     @cached_property
     def groups(self) -> tuple[tuple[Group, ...], ...]:
@@ -197,18 +258,19 @@ class Stage:
         chains = [self.chains[i] for i in indices]
         rows = [(*c.bones, c.end) if c.end >= 0 else c.bones for c in chains]
         bones = np.array(rows, int)
-        parents = self.skeleton.parents[bones]
         place = np.full(len(self.skeleton.names), -1)
         place[self.posed] = np.arange(len(self.posed))
         rig = np.array([c.rig for c in chains])
         return Group(
             example=chains[0],
             chains=np.array(indices),
+            pick=slice(None) if indices == list(range(len(self.chains))) else np.array(indices),
             rig=rig,
             bones=bones,
-            parents=np.where(parents < 0, bones, parents),
+            parents=self.parents[bones],
             slots=place[bones],
             solved=len(chains[0].bones),
+            plain=bool(self.skeleton.plain[bones].all()),
             hinge=np.array([c.hinge for c in chains], float),
             target=SpaceTable([c.target for c in chains], rig, self),
             pole=SpaceTable([c.pole for c in chains], rig, self),

@@ -276,12 +276,15 @@ def compose(location: np.ndarray, rotation: np.ndarray, scale: np.ndarray | floa
 def affine_inverse(m: np.ndarray) -> np.ndarray:
     """Inverse of affine matrices; a singular one (zero scale) gives the zero map, finite."""
     linear = m[..., :3, :3]
-    regular = np.abs(np.linalg.det(linear)) > TINY
+    # Cramer's rule: LAPACK takes longer to start than this takes for a thousand of them.
+    cofactors = cross(linear[..., (1, 2, 0), :], linear[..., (2, 0, 1), :])
+    determinant = dot(linear[..., 0, :], cofactors[..., 0, :])[..., None, None]
+    regular = np.abs(determinant) > TINY
     if regular.all():
-        inverse = np.linalg.inv(linear)
+        inverse = np.swapaxes(cofactors, -1, -2) / determinant
     else:
-        inverse = np.linalg.inv(np.where(regular[..., None, None], linear, np.eye(3)))
-        inverse = np.where(regular[..., None, None], inverse, 0.0)
+        inverse = np.swapaxes(cofactors, -1, -2) / np.where(regular, determinant, 1.0)
+        inverse = np.where(regular, inverse, 0.0)
     out = np.zeros(m.shape)
     out[..., :3, :3] = inverse
     out[..., :3, 3] = -np.einsum("...ij,...j->...i", inverse, m[..., :3, 3])
