@@ -134,8 +134,8 @@ def bend_normal(joints: np.ndarray, rest_hinge: np.ndarray) -> np.ndarray:
         rest = np.broadcast_to(rest_hinge, (*batch, 3)).reshape(-1, 3).T
         rest = rest / np.maximum(np.sqrt(dot(rest, rest)), TINY)
         _, rest, across = hinge_frames(axis[None], rest)[:, 0]
-        weight = _smooth_step(bend, _STRAIGHT, _BENT)
-        cosine, sine = _blend(weight, dot(normal, rest), dot(normal, across))
+        weight = smooth_step(bend, _STRAIGHT, _BENT)
+        cosine, sine = blend_sides(weight, dot(normal, rest), dot(normal, across))
         normal = np.where(straight, cosine * rest + sine * across, normal)
     return normal.T.reshape(*batch, 3)
 
@@ -174,15 +174,15 @@ def _solve_block(
         angle = np.where(on_root, 0.0, angle)
 
     frames = hinge_frames(vectors[:3], vectors[4])
-    plane = _carried(vectors[2], frames[1:, 2], line)
+    plane = carried_plane(vectors[2], frames[1:, 2], line)
     angles, status = triangle(lengths, distance, on_root)
     if pole is not None:
-        cosine, sine, aligned = _pole_turn(vectors[5], plane, mask, on_root)
-        plane = _turned(plane, cosine, sine)
+        cosine, sine, aligned = pole_turn(vectors[5], plane, mask, on_root)
+        plane = turned_plane(plane, cosine, sine)
         if aligned is not None:
             status[aligned & (status == _OK)] = _ALIGNED
     if angle.any():
-        plane = _turned(plane, np.cos(angle), np.sin(angle))
+        plane = turned_plane(plane, np.cos(angle), np.sin(angle))
     return *place(frames[:, :2], zero, line, plane, angles, joints[0], lengths, target), status
 
 
@@ -301,7 +301,7 @@ def place(
     return turns.reshape(18, count).T, joints.reshape(9, count).T, np.sqrt(dot(gap, gap))
 
 
-def _carried(tip: np.ndarray, plane: np.ndarray, line: np.ndarray) -> np.ndarray:
+def carried_plane(tip: np.ndarray, plane: np.ndarray, line: np.ndarray) -> np.ndarray:
     """The FK bend plane ``(2, 3, n)`` after the shortest turn of ``tip`` onto ``line``.
 
     For vectors at right angles to ``tip`` that turn is the reflection that swaps tip and
@@ -319,7 +319,7 @@ def _carried(tip: np.ndarray, plane: np.ndarray, line: np.ndarray) -> np.ndarray
     return carried
 
 
-def _pole_turn(
+def pole_turn(
     pole: np.ndarray, plane: np.ndarray, mask: np.ndarray | None, on_root: np.ndarray | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
     """Turn about the line from the AUTO side to the pole's.
@@ -335,7 +335,7 @@ def _pole_turn(
     near = off_line < _SIN_CONE
     aligned = None
     if near.any():
-        part = _blend(_smooth_step(off_line, _SIN_ALIGNED, _SIN_CONE), cosine, sine)
+        part = blend_sides(smooth_step(off_line, _SIN_ALIGNED, _SIN_CONE), cosine, sine)
         cosine, sine = np.where(near, part[0], cosine), np.where(near, part[1], sine)
         aligned = off_line < _SIN_ALIGNED
     if mask is not None:
@@ -344,7 +344,7 @@ def _pole_turn(
     return cosine, sine, aligned
 
 
-def _blend(weight: np.ndarray, cosine: np.ndarray, sine: np.ndarray) -> np.ndarray:
+def blend_sides(weight: np.ndarray, cosine: np.ndarray, sine: np.ndarray) -> np.ndarray:
     """Cosine and sine ``(2, n)`` of part of a turn: none at weight 0, all of it at 1.
 
     A plain mean of both directions would be singular for opposite ones, which is what a
@@ -358,7 +358,7 @@ def _blend(weight: np.ndarray, cosine: np.ndarray, sine: np.ndarray) -> np.ndarr
     return mean / (size + (size == 0.0))
 
 
-def _turned(plane: np.ndarray, cosine: np.ndarray, sine: np.ndarray) -> np.ndarray:
+def turned_plane(plane: np.ndarray, cosine: np.ndarray, sine: np.ndarray) -> np.ndarray:
     """The plane ``(2, 3, n)`` turned about the line."""
     turned = cosine * plane
     turned[0] += sine * plane[1]
@@ -366,7 +366,8 @@ def _turned(plane: np.ndarray, cosine: np.ndarray, sine: np.ndarray) -> np.ndarr
     return turned
 
 
-def _smooth_step(x: np.ndarray, low: float, high: float) -> np.ndarray:
+def smooth_step(x: np.ndarray, low: float, high: float) -> np.ndarray:
+    """From 0 at ``low`` to 1 at ``high``, with no slope at both ends."""
     t = np.minimum(np.maximum((x - low) / (high - low), 0.0), 1.0)
     return t * t * (3.0 - 2.0 * t)
 
