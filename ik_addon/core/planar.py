@@ -36,18 +36,18 @@ def solve(job: ChainJob, axis: int | np.ndarray, bend_sign: np.ndarray | float =
     job = job.validated()
     if job.joints.shape[-2] != 3:
         raise ValueError(f"joints: a two-bone chain has 3 joints, got {job.joints.shape[-2]}")
-    vector = np.eye(3)[axis] if isinstance(axis, int) else np.asarray(axis, float)
-    if vector.shape[-1] != 3 or not (np.linalg.norm(vector, axis=-1) > TINY).all():
+    vector = _vector(axis)
+    if vector.shape[-1:] != (3,) or not (np.linalg.norm(vector, axis=-1) > TINY).all():
         raise ValueError(f"axis: expected 0, 1, 2 or a vector (..., 3) with a direction, got {axis}")
-    return solve_valid(job, vector, np.asarray(bend_sign, float))
+    return solve_valid(job, vector, bend_sign)
 
 
-def solve_valid(job: ChainJob, axis: np.ndarray, bend_sign: np.ndarray) -> ChainResult:
+def solve_valid(job: ChainJob, axis: int | np.ndarray, bend_sign: np.ndarray | float) -> ChainResult:
     """`solve` without checks: float64 arrays, those of the job of one batch shape."""
     batch = job.joints.shape[:-2]
     joints = job.joints.reshape(-1, 3, 3).transpose(1, 2, 0)
     target = job.target.reshape(-1, 3).T
-    axis = np.broadcast_to(axis, (*batch, 3)).reshape(-1, 3).T
+    axis = np.broadcast_to(_vector(axis), (*batch, 3)).reshape(-1, 3).T
     sign = np.where(np.broadcast_to(bend_sign, batch).reshape(-1) < 0.0, -1.0, 1.0)
     normal = sign * axis / np.sqrt(dot(axis, axis))
 
@@ -73,6 +73,10 @@ def solve_valid(job: ChainJob, axis: np.ndarray, bend_sign: np.ndarray) -> Chain
         residual=residual.reshape(batch),
         status=status.reshape(batch),
     )
+
+
+def _vector(axis: int | np.ndarray) -> np.ndarray:
+    return np.eye(3)[axis] if isinstance(axis, int) else np.asarray(axis, float)
 
 
 def _onward(bones: np.ndarray, zero: np.ndarray, normal: np.ndarray) -> np.ndarray:
