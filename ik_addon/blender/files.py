@@ -12,18 +12,14 @@ import math
 import os
 import re
 import shutil
-import time
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from pathlib import Path
 
 import addon_utils
 import bpy
 
-from . import compat
+from . import compat, parts
 
-# A save takes seconds: what is older was left by a run that was killed.
-LEFTOVER_SECONDS = 3600.0
 LONGEST_CAUSE = 200
 
 
@@ -164,11 +160,6 @@ def _warnings() -> Iterator[str]:
             yield f"linked file {linked} does not exist"
 
 
-def temporary(path: Path, pid: int) -> Path:
-    """The name under which process `pid` writes `path` before it moves it into place."""
-    return path.with_name(f".{path.name}.{pid}.part")
-
-
 def save(path: Path) -> None:
     """Write the open file to `path`, whole or not at all.
 
@@ -177,10 +168,10 @@ def save(path: Path) -> None:
     Raises:
         FileError: when it cannot be written; `path` is as it was then.
     """
-    part = temporary(path, os.getpid())
+    part = parts.temporary(path, os.getpid())
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        sweep(path)
+        parts.sweep(path)
         bpy.ops.wm.save_as_mainfile(filepath=str(part), copy=True, check_existing=False)
         if path.exists():
             shutil.copymode(path, part)
@@ -190,22 +181,4 @@ def save(path: Path) -> None:
     except RuntimeError as error:
         raise FileError(f"{path}: cannot be written: {_cause(str(error))}") from error
     finally:
-        discard(path, os.getpid())
-
-
-def discard(path: Path, pid: int) -> None:
-    """Remove what process `pid` left of its work on `path`. Blender itself writes to NAME@ first."""
-    part = temporary(path, pid)
-    for leftover in (part, part.with_name(part.name + "@")):
-        with suppress(OSError):
-            leftover.unlink()
-
-
-def sweep(path: Path) -> None:
-    """Remove what killed runs left of their work on `path`."""
-    pattern = re.compile(re.escape(f".{path.name}.") + r"\d+\.part@?")
-    for leftover in path.parent.iterdir():
-        if pattern.fullmatch(leftover.name):
-            with suppress(OSError):
-                if time.time() - leftover.stat().st_mtime > LEFTOVER_SECONDS:
-                    leftover.unlink()
+        parts.discard(path, os.getpid())

@@ -10,7 +10,7 @@ from typing import Any
 import bpy
 import pytest
 
-from ik_addon.blender import files
+from ik_addon.blender import files, parts
 
 FIRST_FRAMES = 20
 
@@ -251,8 +251,8 @@ def test_a_folder_that_is_a_file_is_named(blend: Path, tmp_path: Path) -> None:
 def test_leftovers_of_killed_runs_are_removed(blend: Path, tmp_path: Path) -> None:
     folder = tmp_path / "out"
     folder.mkdir()
-    old, young = (files.temporary(folder / "clip.blend", pid) for pid in (11, 12))
-    other = files.temporary(folder / "other.blend", 11)
+    old, young = (parts.temporary(folder / "clip.blend", pid) for pid in (11, 12))
+    other = parts.temporary(folder / "other.blend", 11)
     for path in (old, old.with_name(old.name + "@"), young, other):
         path.write_text("half")
     for path in (old, old.with_name(old.name + "@"), other):
