@@ -8,7 +8,6 @@ nothing. Blender evaluates a second time, without calling them, after they retur
 from __future__ import annotations
 
 import traceback
-from collections.abc import Callable
 
 import bpy
 from bpy.app.handlers import persistent
@@ -17,57 +16,69 @@ from . import anchors, live
 from .state import STATE
 
 
-def _solve(depsgraph: bpy.types.Depsgraph, choose: Callable[[list], list], fresh: bool) -> None:
+def _solve(depsgraph: bpy.types.Depsgraph, fresh: bool) -> None:
     if STATE.busy:
         return
     # A rebuilt dependency graph shows as updated collections: something was added,
     # removed, parented, constrained or renamed.
     if depsgraph.id_type_updated("COLLECTION") or depsgraph.id_type_updated("ARMATURE"):
         STATE.forget_plans()
-    rigs = live.chained_rigs()
-    rigs = choose(rigs) if rigs else rigs
-    if not rigs:
+    groups = live.rig_groups()
+    if groups and not fresh:
+        groups = _concerned(groups, depsgraph)
+    if not groups:
         return
     with STATE.at_work():
-        try:
-            live.solve_rigs(rigs, depsgraph, fresh)
-        except Exception:  # noqa: BLE001 - a fault must not stop playback: report it once
-            text = traceback.format_exc()
-            if STATE.first_report(text):
-                print(f"IK Chains: the solve failed and the pose stays as it is.\n{text}")
+        for group in groups:
+            _solve_or_report(group, depsgraph, fresh)
+
+
+def _concerned(groups: list, depsgraph: bpy.types.Depsgraph) -> list:
+    """The groups that an edit concerns.
+
+    A rig is among the updated objects also when only a target of it moved: the driver that
+    holds on to the target belongs to the rig.
+    """
+    updated = {update.id.original.session_uid for update in depsgraph.updates}
+    return [
+        group
+        for group in groups
+        if any(ob.session_uid in updated or ob.data.session_uid in updated for ob in group)
+    ]
+
+
+def _solve_or_report(group: list, depsgraph: bpy.types.Depsgraph, fresh: bool) -> None:
+    try:
+        live.solve_group(group, depsgraph, fresh)
+    except Exception:  # noqa: BLE001 - a fault must not stop playback: report it once
+        text = traceback.format_exc()
+        if STATE.first_report(text):
+            names = ", ".join(ob.name for ob in group)
+            print(f"IK Chains: {names}: the solve failed, the pose stays as it is.\n{text}")
 
 
 @persistent
 def ik_chains_frame_change(_scene: bpy.types.Scene, depsgraph: bpy.types.Depsgraph) -> None:
     """Solve every rig of the view layer at its new frame."""
-    _solve(depsgraph, lambda rigs: rigs, fresh=True)
+    _solve(depsgraph, fresh=True)
 
 
 @persistent
 def ik_chains_depsgraph_update(_scene: bpy.types.Scene, depsgraph: bpy.types.Depsgraph) -> None:
-    """Solve the rigs that an edit concerns.
-
-    A rig is among the updated objects also when only a target of it moved: the driver that
-    holds on to the target belongs to the rig.
-    """
-
-    def concerned(rigs: list[bpy.types.Object]) -> list[bpy.types.Object]:
-        updated = {update.id.original.session_uid for update in depsgraph.updates}
-        return [ob for ob in rigs if ob.session_uid in updated or ob.data.session_uid in updated]
-
-    _solve(depsgraph, concerned, fresh=False)
+    """Solve the rigs that an edit concerns."""
+    _solve(depsgraph, fresh=False)
 
 
 @persistent
 def ik_chains_load(_path: str) -> None:
     """Forget the file before, and solve the one that was loaded."""
     STATE.clear()
-    rigs = live.chained_rigs()
-    for ob in rigs:
+    groups = live.rig_groups()
+    for ob in (ob for group in groups for ob in group):
         if ob.library is None:
             anchors.repair(ob)
             ob.update_tag()
-    if rigs:
+    if groups:
         bpy.context.view_layer.update()
 
 

@@ -7,6 +7,7 @@ Rows are those of `core.channels`: four numbers in the bone's rotation mode.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import bpy
@@ -38,14 +39,22 @@ def read_vectors(bones: Any, prop: str, width: int, dtype: type = np.float32) ->
     return flat.reshape(-1, width)
 
 
-def read_rows(bones: Any, modes: Sequence[str]) -> np.ndarray:
-    """Rotation rows ``(bones, 4)`` float32 of all bones, each in its mode."""
-    rows = np.zeros((len(bones), 4), np.float32)
+@lru_cache(maxsize=256)
+def _by_channel(modes: tuple[str, ...]) -> tuple[tuple[str, int, np.ndarray | slice], ...]:
+    """The rotation properties that modes use: name, number of values, places of its bones."""
     kinds = [channel(mode) for mode in modes]
-    for kind in dict.fromkeys(kinds):
-        prop, width = kind
-        at = [place for place, other in enumerate(kinds) if other == kind]
-        rows[at, :width] = read_vectors(bones, prop, width)[at]
+    different = dict.fromkeys(kinds)
+    if len(different) == 1:
+        return ((*kinds[0], slice(None)),)
+    at = {kind: np.array([i for i, other in enumerate(kinds) if other == kind]) for kind in different}
+    return tuple((*kind, places) for kind, places in at.items())
+
+
+def read_rows(bones: Any, modes: tuple[str, ...], places: np.ndarray) -> np.ndarray:
+    """Rotation rows ``(k, 4)`` float32 of the bones at `places`, whose modes are `modes`."""
+    rows = np.zeros((len(places), 4), np.float32)
+    for prop, width, at in _by_channel(modes):
+        rows[at, :width] = read_vectors(bones, prop, width)[places[at]]
     return rows
 
 
@@ -69,12 +78,9 @@ def write_scalars(bones: Any, prop: str, places: np.ndarray, values: np.ndarray)
         bones.foreach_set(prop, everything)
 
 
-def write_rows(bones: Any, modes: Sequence[str], places: np.ndarray, rows: np.ndarray) -> None:
+def write_rows(bones: Any, modes: tuple[str, ...], places: np.ndarray, rows: np.ndarray) -> None:
     """Set the rotation channels of the bones at `places`, whose modes are `modes`."""
-    kinds = [channel(mode) for mode in modes]
-    for kind in dict.fromkeys(kinds):
-        prop, width = kind
-        at = [i for i, other in enumerate(kinds) if other == kind]
+    for prop, width, at in _by_channel(modes):
         write_vectors(bones, prop, places[at], rows[at, :width])
 
 

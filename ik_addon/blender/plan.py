@@ -13,7 +13,7 @@ import numpy as np
 from ..core import stage as core
 from ..core.graph import solve_order
 from ..core.skeleton import InheritScale, Skeleton
-from . import animation, chains, relations
+from . import animation, chains, memory, relations
 
 POLE_MODES = {"AUTO": core.AUTO, "DIRECTION": core.DIRECTION, "POINT": core.POINT}
 # Settings that decide how a chain is solved. When one is animated, each of its values has
@@ -31,28 +31,24 @@ class Rig:
     """One armature object of a plan.
 
     Attributes:
-        uid, name: session uid and name of the object.
         order: ``(n,)`` place in `pose.bones` of each of its bones in the skeleton.
         bones: slice of its bones in the skeleton of the stage.
         places: ``(k,)`` places in `Stage.posed` of the bones that chains turn.
         pose_places: ``(k,)`` places in `pose.bones` of these bones.
-        modes: rotation modes of these bones; mode_codes: of all its bones, as integers.
+        modes, codes: rotation modes of these bones, as names and as `memory.MODE_CODES`.
         animated: ``(k, 4)`` rotation components of these bones that curves set.
         chains: slice of its chains in the stage.
-        signature: changes with what animates the object.
     """
 
-    uid: int
-    name: str
     order: np.ndarray
     bones: slice
     places: np.ndarray
     pose_places: np.ndarray
     modes: tuple[str, ...]
-    mode_codes: bytes
+    codes: np.ndarray
     animated: np.ndarray
+    is_animated: bool
     chains: slice
-    signature: tuple
 
 
 @dataclass(frozen=True)
@@ -80,14 +76,26 @@ class Plan:
     links: tuple[Link, ...]
 
 
-def discrete_values(rigs: Sequence[bpy.types.Object], seen: Sequence[bpy.types.Object]) -> tuple:
-    """The evaluated values of those discrete settings that curves animate; () for none."""
-    out: list[Any] = []
-    for ob, evaluated in zip(rigs, seen, strict=True):
-        names = [name for name in DISCRETE if name in animation.animated_chain_settings(ob)]
-        if names and len(evaluated.ik_chains) == len(ob.ik_chains):
-            out.append(tuple(tuple(getattr(c, name) for name in names) for c in evaluated.ik_chains))
-    return tuple(out)
+def fingerprint(ob: bpy.types.Object) -> tuple:
+    """What a plan of the object rests on: it must be compiled again when this changes."""
+    codes = np.empty(len(ob.pose.bones), np.int32)
+    ob.pose.bones.foreach_get("rotation_mode", codes)
+    return (ob.name, len(ob.ik_chains), codes.tobytes(), animation.signature(ob))
+
+
+def animated_discrete(rigs: Sequence[bpy.types.Object]) -> tuple[tuple[str, ...], ...]:
+    """For each rig the discrete settings that anything animates, on any of its chains."""
+    return tuple(
+        tuple(name for name in DISCRETE if name in animation.animated_chain_settings(ob)) for ob in rigs
+    )
+
+
+def discrete_values(names: Sequence[Sequence[str]], seen: Sequence[bpy.types.Object]) -> tuple:
+    """The evaluated values of the discrete settings `names` of each rig."""
+    return tuple(
+        tuple(tuple(getattr(chain, name) for name in wanted) for chain in ob.ik_chains) if wanted else ()
+        for wanted, ob in zip(names, seen, strict=True)
+    )
 
 
 def groups_of_rigs(rigs: Iterable[bpy.types.Object]) -> list[list[bpy.types.Object]]:
@@ -392,17 +400,15 @@ class _Compiler:
         rows = [animated.get(bone.name, nothing) for bone in pose_bones]
         before = sum(len(other.ik_chains) for other in self.rigs[:rig])
         return Rig(
-            uid=ob.session_uid,
-            name=ob.name,
             order=order,
             bones=slice(first, first + len(order)),
             places=places,
             pose_places=pose_places,
             modes=tuple(bone.rotation_mode for bone in pose_bones),
-            mode_codes=mode_codes(ob),
+            codes=np.array([memory.MODE_CODES[bone.rotation_mode] for bone in pose_bones], np.int32),
             animated=np.array(rows, bool).reshape(-1, 4),
+            is_animated=bool(np.any(rows)),
             chains=slice(before, before + len(ob.ik_chains)),
-            signature=animation.signature(ob),
         )
 
 
@@ -412,13 +418,6 @@ class _Behind:
     def __init__(self) -> None:
         self.hard: set[int] = set()
         self.soft: dict[int, str] = {}
-
-
-def mode_codes(ob: bpy.types.Object) -> bytes:
-    """The rotation modes of all bones of an object, to be compared."""
-    codes = np.empty(len(ob.pose.bones), np.int32)
-    ob.pose.bones.foreach_get("rotation_mode", codes)
-    return codes.tobytes()
 
 
 def rest_hinge(ob: bpy.types.Object, bones: chains.ChainBones) -> tuple[float, float, float]:

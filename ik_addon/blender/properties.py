@@ -60,7 +60,12 @@ STATUSES = (
 
 
 def _value_changed(self: "IKChain", _context: bpy.types.Context) -> None:
-    """A setting was edited: solve again, with the new value."""
+    """A number was edited: solve again."""
+    self.id_data.update_tag()
+
+
+def _make_changed(self: "IKChain", _context: bpy.types.Context) -> None:
+    """A setting that decides how the chain is solved was edited: compile and solve again."""
     state.STATE.forget_plans()
     self.id_data.update_tag()
 
@@ -68,7 +73,7 @@ def _value_changed(self: "IKChain", _context: bpy.types.Context) -> None:
 def _link_changed(self: "IKChain", context: bpy.types.Context) -> None:
     """A bone or object name was edited: hold on to the new one."""
     anchors.hold_names(self.id_data, self)
-    _value_changed(self, context)
+    _make_changed(self, context)
 
 
 def _name_changed(self: "IKChain", context: bpy.types.Context) -> None:
@@ -77,7 +82,7 @@ def _name_changed(self: "IKChain", context: bpy.types.Context) -> None:
     if unique != self.name:
         self.name = unique  # calls this function again, with nothing left to change
         return
-    _value_changed(self, context)
+    _make_changed(self, context)
 
 
 def unique_name(wanted: str, taken: set[str]) -> str:
@@ -97,7 +102,7 @@ def _space(label: str, default: str) -> Any:
         description=f"The space that the {label.split()[0].lower()} is stored in and moves with",
         items=SPACES,
         default=default,
-        update=_value_changed,
+        update=_make_changed,
         override=OVERRIDE,
     )
 
@@ -114,13 +119,13 @@ def _bone(label: str, text: str) -> Any:
 
 def _enum(label: str, text: str, items: tuple, default: str) -> Any:
     return EnumProperty(
-        name=label, description=text, items=items, default=default, update=_value_changed, override=OVERRIDE
+        name=label, description=text, items=items, default=default, update=_make_changed, override=OVERRIDE
     )
 
 
 def _bool(label: str, text: str, default: bool) -> Any:
     return BoolProperty(
-        name=label, description=text, default=default, update=_value_changed, override=OVERRIDE
+        name=label, description=text, default=default, update=_make_changed, override=OVERRIDE
     )
 
 
@@ -220,16 +225,18 @@ class IKChain(bpy.types.PropertyGroup):
         default=100,
         min=1,
         max=10000,
-        update=_value_changed,
+        update=_make_changed,
         override=OVERRIDE,
     )
-    tolerance: _float(
-        "Tolerance",
-        "Distance at which an iterative solver stops, as a fraction of the chain's length",
+    tolerance: FloatProperty(
+        name="Tolerance",
+        description="Distance at which an iterative solver stops, as a fraction of the chain's length",
         default=1e-6,
         min=1e-12,
         max=0.1,
         precision=7,
+        update=_make_changed,
+        override=OVERRIDE,
     )
 
     # What the last solve left. The public names read what the handler stored.

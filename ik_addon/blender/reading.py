@@ -36,12 +36,28 @@ class Reading:
     Attributes:
         batch: for the solver.
         fk: ``(F, turned, 4)`` FK channel rows of the bones that chains turn, rig by rig.
-        written: for each rig ``(k, 4)`` what its channels hold on the original object.
+        held: for each rig what its bones held before, at the last frame.
     """
 
     batch: Batch
     fk: np.ndarray
-    written: tuple[np.ndarray, ...]
+    held: tuple[Held, ...]
+
+
+@dataclass(frozen=True)
+class Held:
+    """What the original pose bones of a rig hold, for the k bones that chains turn.
+
+    Attributes:
+        channels: ``(k, 4)`` float32 rows of the rotation channels.
+        fk, solved: ``(k, 4)`` the memory of their FK rows, and of what was last written.
+        codes: ``(k,)`` their rotation modes when they were written, 0 without a memory.
+    """
+
+    channels: np.ndarray
+    fk: np.ndarray
+    solved: np.ndarray
+    codes: np.ndarray
 
 
 def read(
@@ -58,21 +74,17 @@ def read(
     location, scale = np.zeros((1, places, 3)), np.ones((1, places, 3))
     rotation = np.zeros((1, places, 4))
     rotation[..., 0] = 1.0
-    fk, written = [], []
+    fk, held = [], []
     for rig, ob, evaluated in zip(plan.rigs, rigs, seen, strict=True):
         bones = evaluated.pose.bones
         matrices = memory.read_vectors(bones, "matrix", 16).reshape(-1, 4, 4)
         # Blender hands matrices out column by column.
         pose[0, rig.bones] = matrices[rig.order].transpose(0, 2, 1)
-        if not len(rig.places):
-            written.append(np.zeros((0, 4), np.float32))
-            continue
         location[0, rig.places] = memory.read_vectors(bones, "location", 3)[rig.pose_places]
         scale[0, rig.places] = memory.read_vectors(bones, "scale", 3)[rig.pose_places]
-        rows, original = fk_rows(rig, ob, evaluated, fresh)
-        rotation[0, rig.places] = to_quaternion(rows, rig.modes)
-        fk.append(rows)
-        written.append(original)
+        held.append(_held(rig, ob))
+        fk.append(_fk_rows(rig, held[-1], evaluated, fresh))
+        rotation[0, rig.places] = to_quaternion(fk[-1], rig.modes)
     batch = Batch(
         pose=pose,
         objects=_objects(plan, seen)[None],
@@ -81,8 +93,7 @@ def read(
         scale=scale,
         settings=_settings(plan, rigs, seen),
     )
-    rows = np.concatenate(fk)[None] if fk else np.zeros((1, 0, 4), np.float32)
-    return Reading(batch, rows, tuple(written))
+    return Reading(batch, np.concatenate(fk)[None], tuple(held))
 
 
 def stack(readings: Sequence[Reading]) -> Reading:
@@ -95,35 +106,37 @@ def stack(readings: Sequence[Reading]) -> Reading:
     settings = {name: np.concatenate([b.settings[name] for b in batches]) for name in SETTINGS}
     names = ("pose", "objects", "location", "rotation", "scale")
     batch = Batch(**{name: joined(name) for name in names}, settings=settings)
-    return Reading(batch, np.concatenate([r.fk for r in readings]), readings[-1].written)
+    return Reading(batch, np.concatenate([r.fk for r in readings]), readings[-1].held)
 
 
-def fk_rows(
-    rig: Rig, ob: bpy.types.Object, evaluated: bpy.types.Object, fresh: bool
-) -> tuple[np.ndarray, np.ndarray]:
-    """FK channel rows ``(k, 4)`` of the bones that chains turn, and what the original channels hold.
-
-    What no curve animates is read from the original object, since only there it is known
-    what was written last; what a curve animates is read as evaluated.
-    """
+def _held(rig: Rig, ob: bpy.types.Object) -> Held:
     bones, at = ob.pose.bones, rig.pose_places
-    modes = _all_modes(rig, ob)
-    original = memory.read_rows(bones, modes)[at]
-    current = original
-    if rig.animated.any():
-        current = np.where(rig.animated, memory.read_rows(evaluated.pose.bones, modes)[at], original)
     codes = np.empty(len(bones), np.int32)
     bones.foreach_get("ik_held_mode", codes)
-    codes = codes[at]
-    own = np.array([memory.MODE_CODES[mode] for mode in rig.modes], np.int32)
-    fk = memory.read_vectors(bones, "ik_fk_rotation", 4)[at]
-    solved = memory.read_vectors(bones, "ik_solved_rotation", 4)[at]
-    held = codes != 0
-    changed = np.flatnonzero(held & (codes != own))
-    if len(changed):
-        fk, solved = _converted(rig, changed, codes, current, fk, solved)
+    return Held(
+        channels=memory.read_rows(bones, rig.modes, at),
+        fk=memory.read_vectors(bones, "ik_fk_rotation", 4)[at],
+        solved=memory.read_vectors(bones, "ik_solved_rotation", 4)[at],
+        codes=codes[at],
+    )
+
+
+def _fk_rows(rig: Rig, held: Held, evaluated: bpy.types.Object, fresh: bool) -> np.ndarray:
+    """FK channel rows ``(k, 4)`` of the bones that chains turn.
+
+    What no curve animates is taken from the original object, since only there it is known
+    what was written last; what a curve animates is read as evaluated.
+    """
+    current = held.channels
+    if rig.is_animated:
+        rows = memory.read_rows(evaluated.pose.bones, rig.modes, rig.pose_places)
+        current = np.where(rig.animated, rows, current)
+    fk, solved = held.fk, held.solved
+    other_mode = np.flatnonzero((held.codes != 0) & (held.codes != rig.codes))
+    if len(other_mode):
+        fk, solved = _converted(rig, other_mode, held.codes, current, fk, solved)
     components = rig.animated if fresh else np.zeros_like(rig.animated)
-    return memory.fk_rows(current, held, fk, solved, components), original
+    return memory.fk_rows(current, held.codes != 0, fk, solved, components)
 
 
 def _converted(
@@ -143,14 +156,6 @@ def _converted(
     same = np.abs(np.einsum("ki,ki->k", turned, now)) > 1.0 - 1e-10
     solved[places] = np.where(same[:, None], current[places], np.nan)
     return fk, solved
-
-
-def _all_modes(rig: Rig, ob: bpy.types.Object) -> list[str]:
-    """A mode for every bone: those of turned bones; the others' rows are not looked at."""
-    modes = ["XYZ" if rig.modes[0] not in memory.CHANNELS else rig.modes[0]] * len(ob.pose.bones)
-    for place, mode in zip(rig.pose_places.tolist(), rig.modes, strict=True):
-        modes[place] = mode
-    return modes
 
 
 def _objects(plan: Plan, seen: Sequence[bpy.types.Object]) -> np.ndarray:

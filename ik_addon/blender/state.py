@@ -14,10 +14,11 @@ class State:
     """Caches of the running session; everything here can be dropped at any time.
 
     Attributes:
-        rigs: keys in `bpy.data.objects` of the armature objects that need the handler, or None: unknown.
-        armature_users: users of all armatures when `rigs` was made; a new or copied rig
+        groups: keys in `bpy.data.objects` of the armature objects that need the handler, those
+            that are solved together in one list; None: unknown.
+        armature_users: users of all armatures when `groups` was made; a new or copied rig
             changes it.
-        plans: compiled chains by rigs and animated discrete settings (`live.plan_of`).
+        plans: compiled chains by the session uids of their rigs (`live.plan_of`).
         animated_settings: by session uid of an object, what animates it (see
             `animation.signature`) and the settings of its chains that are animated.
         busy: the handler, or a tool that steps through frames itself, is at work.
@@ -25,7 +26,7 @@ class State:
         reported: faults already printed, so that none is printed on every frame.
     """
 
-    rigs: tuple[Any, ...] | None = None
+    groups: list[list[Any]] | None = None
     armature_users: tuple[int, ...] = ()
     plans: dict[Any, Any] = field(default_factory=dict)
     animated_settings: dict[int, tuple[tuple, set[str]]] = field(default_factory=dict)
@@ -35,7 +36,7 @@ class State:
 
     def forget_plans(self) -> None:
         """Settings, bones or relations changed: compile again before the next solve."""
-        self.rigs = None
+        self.groups = None
         self.plans.clear()
         self.animated_settings.clear()
         self.reported.clear()

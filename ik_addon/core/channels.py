@@ -9,6 +9,7 @@ order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 
@@ -28,9 +29,18 @@ MODES = ("QUATERNION", *EULER_ORDERS, "AXIS_ANGLE")
 Y_AXIS = np.array([0.0, 1.0, 0.0])
 
 
-def _places(modes: Sequence[str]) -> list[tuple[str, np.ndarray]]:
+@lru_cache(maxsize=256)
+def _places_of(modes: tuple[str, ...]) -> tuple[tuple[str, np.ndarray | slice], ...]:
+    kinds = dict.fromkeys(modes)
+    if len(kinds) == 1:
+        return ((modes[0], slice(None)),)
     array = np.asarray(modes)
-    return [(mode, np.flatnonzero(array == mode)) for mode in dict.fromkeys(modes)]
+    return tuple((mode, np.flatnonzero(array == mode)) for mode in kinds)
+
+
+def _places(modes: Sequence[str]) -> tuple[tuple[str, np.ndarray | slice], ...]:
+    """The modes that occur, each with the places of its bones."""
+    return _places_of(tuple(modes))
 
 
 def to_quaternion(rows: np.ndarray, modes: Sequence[str]) -> np.ndarray:
