@@ -3,6 +3,6 @@
 
 import bpy
 
-from . import chain_ops
+from . import chain_ops, snap_ops
 
-register, unregister = bpy.utils.register_classes_factory((*chain_ops.CLASSES,))
+register, unregister = bpy.utils.register_classes_factory((*chain_ops.CLASSES, *snap_ops.CLASSES))

@@ -3,8 +3,6 @@
 
 # mypy: disable-error-code="valid-type"
 
-from typing import Any
-
 import bpy
 from bpy.props import BoolProperty, EnumProperty, StringProperty
 
@@ -74,16 +72,16 @@ with a selected object or bone beside them as its target"""
             self._take_selection(context, ob)
         if self.target and not self.properties.is_property_set("target_space"):
             self.target_space = "CUSTOM"
-        bones = ob.data.bones
-        root = self.root_bone
-        if self.end_bone in bones and not root:
-            root = self._usual_root(bones[self.end_bone])
+        end = ob.data.bones.get(self.end_bone)
+        if end is None:
+            raise chains.ChainError(f"'{ob.name}' has no bone '{self.end_bone}'")
+        root = self.root_bone or self._usual_root(end)
         chains.add(
             ob,
             root,
             self.end_bone,
             name=self.name,
-            solver=self._fitting_solver(bones, root) if self.solver == "AUTO" else self.solver,
+            solver=self._fitting_solver(end, root) if self.solver == "AUTO" else self.solver,
             use_tail=self.use_tail,
             target_space=self.target_space,
             target=named_object(self.target) if self.target else None,
@@ -105,11 +103,10 @@ with a selected object or bone beside them as its target"""
         path = [end, *end.parent_recursive][: 2 if self.use_tail else 3]
         return path[-1].name
 
-    def _fitting_solver(self, bones: Any, root: str) -> str:
-        if root == self.end_bone:
+    def _fitting_solver(self, end: bpy.types.Bone, root: str) -> str:
+        if root == end.name:
             return "AIM"
-        end = bones.get(self.end_bone)
-        above = [bone.name for bone in end.parent_recursive] if end else []
+        above = [bone.name for bone in end.parent_recursive]
         turned = above.index(root) + 1 + self.use_tail if root in above else 0
         return "TWO_BONE" if turned == 2 else "FABRIK"
 

@@ -79,7 +79,7 @@ class IKCHAIN_PT_main(ChainPanel, bpy.types.Panel):
     bl_label = "IK Chains"
 
     def draw(self, context: bpy.types.Context) -> None:
-        """List, list buttons, and why the active chain is broken."""
+        """List, list buttons, and what is used most on the active chain."""
         layout = self.layout
         ob = context.object
         buttons = draw_ui_list(
@@ -96,8 +96,6 @@ class IKCHAIN_PT_main(ChainPanel, bpy.types.Panel):
         chain = active_chain(context)
         if chain is None:
             return
-        if chain.message and chain.status == "BROKEN":
-            _draw_message(layout, context, chain.message)
         layout.use_property_split = True
         layout.prop(chain, "influence")
         row = layout.row(align=True)
@@ -119,6 +117,22 @@ def _draw_list_buttons(column: Any, ob: bpy.types.Object) -> None:
         row.operator("ik_chain.move", text="", icon=icon).direction = direction
 
 
+class IKCHAIN_PT_result(ChainSubPanel, bpy.types.Panel):
+    """What the last solve left."""
+
+    bl_label = "Result"
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """Status and residual as text; what is wrong with a broken chain."""
+        chain = active_chain(context)
+        status = bpy.types.UILayout.enum_item_name(chain, "status", chain.status)
+        _draw_field(self.layout, "Status", status, **status_icon(chain))
+        if chain.status == "BROKEN":
+            _draw_message(self.layout, context, chain.message)
+        else:
+            _draw_field(self.layout, "Residual", length_text(context.scene, chain.residual))
+
+
 def _draw_message(layout: Any, context: bpy.types.Context, message: str) -> None:
     """A message in as many lines as the width of the sidebar asks for."""
     scale = context.preferences.system.ui_scale
@@ -127,6 +141,21 @@ def _draw_message(layout: Any, context: bpy.types.Context, message: str) -> None
     box.alert = True
     for number, line in enumerate(textwrap.wrap(message, max(20, int(width)))):
         box.label(text=line, icon="BLANK1" if number else "ERROR")
+
+
+def _draw_field(layout: Any, label: str, text: str, **icon: int) -> None:
+    """A label and a text where `use_property_split` would put a name and its value."""
+    split = layout.split(factor=0.4)
+    name = split.row()
+    name.alignment = "RIGHT"
+    name.label(text=label)
+    split.label(text=text, **icon)
+
+
+def length_text(scene: bpy.types.Scene, metres: float) -> str:
+    """A length in the units of the scene."""
+    units = scene.unit_settings
+    return bpy.utils.units.to_string(units.system, "LENGTH", metres * units.scale_length, precision=6)
 
 
 class IKCHAIN_PT_solver(ChainSubPanel, bpy.types.Panel):
@@ -153,7 +182,7 @@ class IKCHAIN_PT_solver(ChainSubPanel, bpy.types.Panel):
         if chain.solver == "TWO_BONE":
             column.prop(chain, "use_planar")
             if chain.use_planar:
-                column.prop(chain, "planar_axis", expand=True)
+                column.row().prop(chain, "planar_axis", expand=True)
                 column.prop(chain, "bend_sign")
         else:
             column.prop(chain, "iterations")
@@ -163,8 +192,8 @@ class IKCHAIN_PT_solver(ChainSubPanel, bpy.types.Panel):
 def _draw_aim(column: Any, chain: Any) -> None:
     column.prop(chain, "aim_mode")
     if chain.aim_mode == "LOOK_AT":
-        column.prop(chain, "aim_axis", expand=True)
-        column.prop(chain, "up_axis", expand=True)
+        column.prop(chain, "aim_axis")
+        column.prop(chain, "up_axis")
     else:
         column.prop(chain, "offset_yaw")
 
@@ -230,35 +259,6 @@ def _draw_space(column: Any, chain: Any, space: str, target: str, bone: str) -> 
         column.prop_search(chain, bone, ob.data, "bones", text="Bone")
 
 
-class IKCHAIN_PT_result(ChainSubPanel, bpy.types.Panel):
-    """What the last solve left."""
-
-    bl_label = "Result"
-
-    def draw(self, context: bpy.types.Context) -> None:
-        """Status and residual as text."""
-        chain = active_chain(context)
-        _draw_field(self.layout, "Status", bpy.types.UILayout.enum_item_name(chain, "status", chain.status),
-                    **status_icon(chain))
-        if chain.status != "BROKEN":
-            _draw_field(self.layout, "Residual", length_text(context.scene, chain.residual))
-
-
-def _draw_field(layout: Any, label: str, text: str, **icon: int) -> None:
-    """A label and a text where `use_property_split` would put a name and its value."""
-    split = layout.split(factor=0.4)
-    name = split.row()
-    name.alignment = "RIGHT"
-    name.label(text=label)
-    split.label(text=text, **icon)
-
-
-def length_text(scene: bpy.types.Scene, metres: float) -> str:
-    """A length in the units of the scene."""
-    units = scene.unit_settings
-    return bpy.utils.units.to_string(units.system, "LENGTH", metres * units.scale_length, precision=6)
-
-
 class IKCHAIN_PT_bake(ChainSubPanel, bpy.types.Panel):
     """Turn the solved poses into keys."""
 
@@ -272,9 +272,9 @@ class IKCHAIN_PT_bake(ChainSubPanel, bpy.types.Panel):
 CLASSES = (
     IKCHAIN_UL_chains,
     IKCHAIN_PT_main,
+    IKCHAIN_PT_result,
     IKCHAIN_PT_target,
     IKCHAIN_PT_pole,
     IKCHAIN_PT_solver,
-    IKCHAIN_PT_result,
     IKCHAIN_PT_bake,
 )

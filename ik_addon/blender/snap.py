@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring the FK and the IK pose of a chain together at the current frame, either way.
+
+Afterwards both are the same pose, so that switching the chain on or off moves nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from types import SimpleNamespace
+from typing import Any
+
+import bpy
+import numpy as np
+from mathutils import Matrix, Vector
+
+from ..core.channels import to_quaternion
+from ..core.pipeline import Solution, solve
+from ..core.reach import hard_distance
+from ..core.transforms import axis_angle_to_matrix, length, matrix_to_quaternion, perpendicular, rotation_part
+from . import animation, chains, keying, live, memory, placing
+from .chains import ChainError
+from .plan import Plan, Rig, groups_of_rigs
+from .reading import Reading, read
+
+# What turns by less than this (radians), or differs by less than this, stays as it is and gets no key.
+SAME = 1e-6
+# How near the pole brings the bend plane to that of the FK pose (radians), and in how many steps.
+PLANE, PLANE_STEPS = 1e-7, 8
+# A pole within this sine of the line to the target is first put at right angles to it.
+OFF_LINE = 0.2
+
+
+@dataclass(frozen=True)
+class Snap:
+    """What a snap did.
+
+    Attributes:
+        changed: names of the bones or settings that got another value.
+        offset: largest distance between a joint's FK and IK place now, metres in the world.
+        angle: largest angle between the FK and the IK rotation of a bone now, radians.
+    """
+
+    changed: list[str]
+    offset: float
+    angle: float
+
+
+@dataclass(frozen=True)
+class _View:
+    """A chain as the solver sees it at the current frame; `number` is its place in the stage."""
+
+    ob: bpy.types.Object
+    chain: Any
+    plan: Plan
+    reading: Reading
+    rig: Rig
+    number: int
+
+    @property
+    def rows(self) -> slice:
+        """The rows of the reading that belong to the rig."""
+        before = self.plan.rigs[: self.plan.rigs.index(self.rig)]
+        first = sum(len(rig.places) for rig in before)
+        return slice(first, first + len(self.rig.places))
+
+    def solved(self, **settings: Any) -> Solution:
+        """Solve with other settings of this chain."""
+        varied = {name: values.copy() for name, values in self.reading.batch.settings.items()}
+        for name, value in settings.items():
+            varied[name][0, self.number] = value
+        return solve(self.plan.stage, replace(self.reading.batch, settings=varied))
+
+
+def _look(ob: bpy.types.Object, index: int) -> _View:
+    """Raises `ChainError` when the chain cannot be solved here."""
+    bpy.context.view_layer.update()
+    depsgraph = bpy.context.evaluated_depsgraph_get()
+    group = next(group for group in groups_of_rigs([ob]) if ob in group)
+    seen = [member.evaluated_get(depsgraph) for member in group]
+    if not all(member.is_evaluated for member in seen):
+        raise ChainError(f"'{ob.name}' is not evaluated in this view layer, so it has no pose to snap")
+    plan = live.plan_of(group, seen)
+    rig = plan.rigs[group.index(ob)]
+    number = rig.chains.start + index
+    if plan.stage.chains[number].broken:
+        raise ChainError(plan.stage.chains[number].broken)
+    return _View(ob, ob.ik_chains[index], plan, read(plan, group, seen, fresh=False), rig, number)
+
+
+def fk_to_ik(ob: bpy.types.Object, index: int, scene: bpy.types.Scene) -> Snap:
+    """The FK channels of a chain take the pose that the chain solves to at full influence.
+
+    A channel that curves animate gets a key, any other one with auto-keying on.
+
+    Raises:
+        ChainError: before anything is changed.
+    """
+    view = _look(ob, index)
+    rig = view.rig
+    fk = view.reading.fk[:, view.rows]
+    rows = live.solved_rows(rig, fk, view.solved(influence=1.0))[0]
+    written = view.plan.stage.chains[view.number].written
+    own = np.isin(view.plan.stage.posed[rig.places], written)
+    turn = np.einsum("ki,ki->k", to_quaternion(rows, rig.modes), to_quaternion(fk[0], rig.modes))
+    places = np.flatnonzero(own & (2.0 * np.arccos(np.minimum(np.abs(turn), 1.0)) > SAME))
+    bones = [ob.pose.bones[int(rig.pose_places[place])] for place in places]
+    curves = [keying.keyable_curves(ob, [animation.bone_path(b.name, b.rotation_mode)]) for b in bones]
+    for bone, place, keyed in zip(bones, places, curves, strict=True):
+        prop, width = memory.channel(bone.rotation_mode)
+        setattr(bone, prop, rows[place, :width])
+        bone.ik_fk_rotation = bone.ik_solved_rotation = rows[place]
+        keying.insert(keyed, scene.frame_current_final, rows[place].tolist())
+        if not keyed and scene.tool_settings.use_keyframe_insert_auto:
+            bone.keyframe_insert(prop, group=bone.name)
+    ob.update_tag()
+    return Snap([bone.name for bone in bones], 0.0, 0.0)
+
+
+def ik_to_fk(ob: bpy.types.Object, index: int, scene: bpy.types.Scene) -> Snap:
+    """The target of a chain takes the FK pose of its tip, the pole the FK pose's bend plane.
+
+    Both stay in their spaces. A setting that curves animate gets a key.
+
+    Raises:
+        ChainError: before anything is changed.
+    """
+    view = _look(ob, index)
+    fk = view.solved(influence=0.0)
+    found: dict[str, Any] = {"influence": 1.0, **_target(view, fk)}
+    candidates = [found]
+    if view.chain.solver == "TWO_BONE" and view.chain.use_planar:
+        candidates = [{**found, "bend_sign": sign} for sign in (1, -1)]
+    elif chains.uses_pole(view.chain):
+        candidates = [_with_pole(view, fk, found)]
+    measured = [(_difference(view, fk, view.solved(**settings)), settings) for settings in candidates]
+    (offset, angle), settings = min(measured, key=lambda item: item[0])
+    del settings["influence"]
+    changed = {name: value for name, value in settings.items() if _differs(getattr(view.chain, name), value)}
+    paths = {name: _setting_paths(view.chain, index, name) for name in changed}
+    curves = {name: keying.keyable_curves(ob, paths[name]) for name in changed}
+    for name, value in changed.items():
+        setattr(view.chain, name, value)
+        keying.insert(curves[name], scene.frame_current_final, np.atleast_1d(value).tolist())
+    ob.update_tag()
+    return Snap(list(changed), offset, angle)
+
+
+def _differs(now: Any, value: Any) -> bool:
+    now, value = np.array(now, float), np.array(value, float)
+    return bool(np.any(np.abs(now - value) > SAME * np.maximum(1.0, np.abs(value))))
+
+
+def _setting_paths(chain: Any, index: int, name: str) -> list[str]:
+    return [f"ik_chains[{index}].{name}", f'ik_chains["{bpy.utils.escape_identifier(chain.name)}"].{name}']
+
+
+# The target
+
+
+def _target(view: _View, fk: Solution) -> dict[str, Any]:
+    """Location and rotation of the target with which the chain stays in its FK pose."""
+    chain, compiled = view.chain, view.plan.stage.chains[view.number]
+    last = compiled.end if compiled.end >= 0 else compiled.bones[-1]
+    world = placing.evaluated(view.ob).matrix_world
+    tip = _aim_point(view, fk) if chain.solver == "AIM" else _unsoftened_tip(view, fk)
+    rotation = (world @ Matrix(fk.pose[0, last])).to_quaternion()
+    wanted = {"target_location"}
+    if chain.solver == "AIM" and chain.aim_mode == "MATCH_ROTATION":
+        wanted = {"target_rotation"}
+        rotation = rotation @ Matrix.Rotation(-chain.offset_yaw, 3, "Y").to_quaternion()
+    elif compiled.use_rotation:
+        wanted.add("target_rotation")
+    draft = SimpleNamespace(
+        target_space=chain.target_space, target=chain.target, subtarget=chain.subtarget
+    )
+    placing.put_target(view.ob, draft, Matrix.LocRotScale(world @ Vector(tip), rotation, None))
+    if chain.target_rotation.dot(draft.target_rotation) < 0.0:
+        draft.target_rotation.negate()
+    return {name: np.array(getattr(draft, name), np.float32) for name in wanted}
+
+
+def _joints(view: _View, fk: Solution) -> np.ndarray:
+    """FK positions of root to tip in armature space."""
+    compiled = view.plan.stage.chains[view.number]
+    heads = fk.pose[0, list(compiled.bones), :3, 3]
+    world = np.array(placing.evaluated(view.ob).matrix_world, dtype=np.float64)
+    tip = np.linalg.solve(world, [*fk.tip[0, view.number], 1.0])[:3]
+    return np.concatenate([heads, tip[None]])
+
+
+def _unsoftened_tip(view: _View, fk: Solution) -> np.ndarray:
+    """The tip, or with softness the point beyond it that is eased to the tip."""
+    joints = _joints(view, fk)
+    outer = length(joints[1:] - joints[:-1]).sum()
+    distance = length(joints[-1] - joints[0])
+    if distance == 0.0:
+        return joints[-1]
+    softness = view.reading.batch.settings["softness"][0, view.number]
+    stretch = hard_distance(distance, outer, softness) / distance
+    return joints[0] + stretch * (joints[-1] - joints[0])
+
+
+def _aim_point(view: _View, fk: Solution) -> np.ndarray:
+    """The point on the bone's aim axis that is as far away as the target is."""
+    compiled = view.plan.stage.chains[view.number]
+    pose = fk.pose[0, compiled.bones[0]]
+    space = placing.space_matrix(view.ob, view.chain.target_space, view.chain.target, view.chain.subtarget)
+    to_armature = placing.evaluated(view.ob).matrix_world.inverted_safe() @ space
+    distance = length(np.array(to_armature @ view.chain.target_location, float) - pose[:3, 3])
+    sign, axis = (-1.0, compiled.aim_axis[1]) if compiled.aim_axis[0] == "-" else (1.0, compiled.aim_axis)
+    ray = sign * rotation_part(pose)[:, "XYZ".index(axis)]
+    return pose[:3, 3] + ray * (distance or view.plan.stage.skeleton.lengths[compiled.bones[0]])
+
+
+# The pole
+
+
+def _with_pole(view: _View, fk: Solution, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with the pole turned about the line to the target until the FK bend plane is met."""
+    chain, compiled = view.chain, view.plan.stage.chains[view.number]
+    space = placing.space_matrix(view.ob, chain.pole_space, chain.pole_target, chain.pole_subtarget)
+    world = placing.evaluated(view.ob).matrix_world
+    into = np.array(world.inverted_safe() @ space, dtype=np.float64)
+    root = fk.pose[0, compiled.bones[0], :3, 3]
+    tip = _aim_point(view, fk) if chain.solver == "AIM" else _joints(view, fk)[-1]
+    line = (tip - root) / max(length(tip - root), 1e-30)
+    origin = np.zeros(3) if chain.pole_mode == "DIRECTION" else into[:3, 3] - root
+    pole = into[:3, :3] @ np.array(chain.pole_location, dtype=np.float64) + origin
+    if length(np.cross(pole, line)) < OFF_LINE * length(pole):
+        pole = perpendicular(line) * length(pole)
+    for _ in range(PLANE_STEPS):
+        stored = np.linalg.solve(into[:3, :3], pole - origin).astype(np.float32)
+        settings = {**settings, "pole_location": stored}
+        angle = _turn_about(line, fk, view.solved(**settings), compiled.bones[0])
+        if abs(angle) < PLANE:
+            break
+        pole = axis_angle_to_matrix(line, np.array(-angle)) @ pole
+    return settings
+
+
+def _turn_about(line: np.ndarray, fk: Solution, ik: Solution, bone: int) -> float:
+    """Angle about `line` by which a bone is turned from its FK to its IK pose."""
+    turn = rotation_part(ik.pose[0, bone]) @ rotation_part(fk.pose[0, bone]).T
+    w, *xyz = matrix_to_quaternion(turn)
+    angle = 2.0 * np.arctan2(np.dot(xyz, line), w)
+    return float((angle + np.pi) % (2.0 * np.pi) - np.pi)
+
+
+def _difference(view: _View, fk: Solution, ik: Solution) -> tuple[float, float]:
+    """Largest distance between joints (metres in the world) and angle between bones of two poses."""
+    bones = list(view.plan.stage.chains[view.number].written)
+    world = np.array(placing.evaluated(view.ob).matrix_world, dtype=np.float64)[:3, :3]
+    apart = (ik.pose[0, bones, :3, 3] - fk.pose[0, bones, :3, 3]) @ world.T
+    tips = ik.tip[0, view.number] - fk.tip[0, view.number]
+    turns = rotation_part(ik.pose[0, bones]) @ np.swapaxes(rotation_part(fk.pose[0, bones]), -1, -2)
+    q = matrix_to_quaternion(turns)
+    angles = 2.0 * np.arctan2(length(q[:, 1:]), np.abs(q[:, 0]))
+    offset = max(float(length(apart).max()), float(length(tips)) if view.chain.solver != "AIM" else 0.0)
+    return offset, float(angles.max())

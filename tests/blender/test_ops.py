@@ -1,0 +1,338 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Operators on a given object and chain, without a window: what they do, and how they refuse."""
+
+from typing import Any
+
+import bpy
+import pytest
+from rig_state import dump, make_empty, make_rig, pose, pose_difference, select_bones
+
+pytestmark = pytest.mark.usefixtures("fresh")
+
+# Blender's float32 poses of a leg of a metre.
+STILL = 2e-6
+
+
+@pytest.fixture
+def rig(fresh: Any) -> bpy.types.Object:
+    return make_rig()
+
+
+def settings(chain: Any) -> tuple[str, str, str, bool]:
+    return chain.solver, chain.root_bone, chain.end_bone, chain.use_tail
+
+
+def out_of_sight(ob: bpy.types.Object) -> None:
+    """Hidden, not selected, not active: nothing in the context leads to the object."""
+    bpy.context.view_layer.objects.active = None
+    ob.select_set(False)
+    ob.hide_set(True)
+
+
+def refused(operator: Any, **properties: Any) -> str:
+    """The message with which an operator is cancelled; nothing may have changed."""
+    before = dump()
+    with pytest.raises(RuntimeError) as caught:
+        operator(**properties)
+    assert dump() == before
+    return str(caught.value)
+
+
+# Adding
+
+@pytest.mark.parametrize(
+    ("selected", "active", "properties", "expected"),
+    [
+        (["thigh", "shin"], "shin", {}, ("TWO_BONE", "thigh", "shin", True)),
+        (["shin", "thigh"], "thigh", {}, ("TWO_BONE", "thigh", "shin", True)),
+        (["shin"], "shin", {}, ("TWO_BONE", "thigh", "shin", True)),
+        (["foot"], "foot", {"use_tail": False}, ("TWO_BONE", "thigh", "foot", False)),
+        (["thigh", "shin", "foot"], "foot", {"use_tail": False}, ("TWO_BONE", "thigh", "foot", False)),
+        (["thigh", "foot"], "foot", {}, ("FABRIK", "thigh", "foot", True)),
+        (["hips", "foot"], "foot", {"use_tail": False}, ("FABRIK", "hips", "foot", False)),
+        (["hips"], "hips", {}, ("AIM", "hips", "hips", True)),
+        (["foot"], "foot", {"solver": "AIM"}, ("AIM", "foot", "foot", True)),
+        (["thigh", "shin"], "shin", {"solver": "FABRIK"}, ("FABRIK", "thigh", "shin", True)),
+    ],
+)
+def test_add_takes_the_selected_path(
+    rig: bpy.types.Object, selected: list[str], active: str, properties: dict[str, Any], expected: tuple
+) -> None:
+    select_bones(rig, selected, active)
+    before = pose(rig)
+    assert bpy.ops.ik_chain.add(**properties) == {"FINISHED"}
+    (chain,) = rig.ik_chains
+    assert settings(chain) == expected
+    assert (chain.name, chain.target_space, chain.target) == (expected[2], "WORLD", None)
+    assert pose_difference(pose(rig), before) < STILL
+
+
+def test_add_takes_a_selected_object_as_target(rig: bpy.types.Object) -> None:
+    empty = make_empty("Door", (3.0, -2.0, 1.0))
+    select_bones(rig, ["shin", "thigh"], "shin")
+    empty.select_set(True)
+    before = pose(rig)
+    bpy.ops.ik_chain.add()
+    chain = rig.ik_chains[0]
+    assert (chain.target_space, chain.target, chain.subtarget) == ("CUSTOM", empty, "")
+    assert pose_difference(pose(rig), before) < STILL
+    empty.location.z += 0.1
+    assert abs(pose(rig)["foot"][2][3] - before["foot"][2][3] - 0.1) < 1e-5
+
+
+@pytest.mark.parametrize("active", ["shin", "control"])
+def test_add_takes_a_selected_bone_beside_the_chain_as_target(rig: bpy.types.Object, active: str) -> None:
+    select_bones(rig, ["control", "thigh", "shin"], active)
+    before = pose(rig)
+    bpy.ops.ik_chain.add()
+    chain = rig.ik_chains[0]
+    assert settings(chain) == ("TWO_BONE", "thigh", "shin", True)
+    assert (chain.target_space, chain.target, chain.subtarget) == ("CUSTOM", rig, "control")
+    assert pose_difference(pose(rig), before) < STILL
+
+
+def test_add_takes_a_bone_of_another_armature_as_target(rig: bpy.types.Object) -> None:
+    other = make_rig("Prop")
+    select_bones(other, ["hips"])
+    bpy.ops.object.mode_set(mode="OBJECT")
+    other.select_set(True)
+    rig.select_set(True)
+    select_bones(rig, ["thigh", "shin"])
+    assert other.mode == "POSE"
+    bpy.ops.ik_chain.add()
+    assert (rig.ik_chains[0].target, rig.ik_chains[0].subtarget) == (other, "hips")
+    assert len(other.ik_chains) == 0
+
+
+def test_the_active_bone_decides_between_a_chain_and_its_target(rig: bpy.types.Object) -> None:
+    select_bones(rig, ["control", "shin"], "shin")
+    bpy.ops.ik_chain.add()
+    assert settings(rig.ik_chains[0]) == ("TWO_BONE", "thigh", "shin", True)
+    assert rig.ik_chains[0].subtarget == "control"
+
+
+def test_a_mesh_that_the_rig_deforms_is_no_target(rig: bpy.types.Object) -> None:
+    body = bpy.data.objects.new("Body", bpy.data.meshes.new("Body"))
+    bpy.context.scene.collection.objects.link(body)
+    body.modifiers.new("Armature", "ARMATURE").object = rig
+    select_bones(rig, ["thigh", "shin"])
+    body.select_set(True)
+    bpy.ops.ik_chain.add()
+    assert rig.ik_chains[0].target is None
+
+
+def test_add_with_everything_given_looks_at_no_selection(rig: bpy.types.Object) -> None:
+    empty, door = make_empty("Selected", (1.0, 0.0, 0.0)), make_empty("Door", (0.0, 1.0, 0.0))
+    select_bones(rig, ["foot"])
+    empty.select_set(True)
+    out_of_sight(rig)
+    done = bpy.ops.ik_chain.add(
+        object="Rig",
+        name="left leg",
+        solver="FABRIK",
+        root_bone="hips",
+        end_bone="foot",
+        use_tail=False,
+        target="Door",
+    )
+    assert done == {"FINISHED"}
+    chain = rig.ik_chains[0]
+    assert settings(chain) == ("FABRIK", "hips", "foot", False)
+    assert (chain.name, chain.target_space, chain.target) == ("left leg", "CUSTOM", door)
+    assert bpy.ops.ik_chain.add(object="Rig", end_bone="shin") == {"FINISHED"}
+    assert settings(rig.ik_chains[1]) == ("TWO_BONE", "thigh", "shin", True)
+    assert rig.ik_chains[1].target is None
+
+
+@pytest.mark.parametrize("hidden", ["eye", "screen", "excluded", "unlinked"])
+def test_add_puts_the_target_of_a_hidden_rig_at_its_tip(rig: bpy.types.Object, hidden: str) -> None:
+    scene = bpy.context.scene
+    rig.location = (1.0, 2.0, 3.0)
+    rig.pose.bones["thigh"].rotation_quaternion = (0.9, 0.3, 0.1, 0.2)
+    before = pose(rig)
+    tip = rig.matrix_world @ rig.pose.bones["shin"].tail
+    rig.pose.bones["thigh"].rotation_quaternion = (0.9, 0.3, 0.1, 0.5)
+    assert pose_difference(pose(rig), before) > 0.01
+    out_of_sight(rig)
+    if hidden == "screen":
+        rig.hide_viewport = True
+    elif hidden == "excluded":
+        collection = bpy.data.collections.new("Away")
+        scene.collection.children.link(collection)
+        collection.objects.link(rig)
+        bpy.context.view_layer.layer_collection.children["Away"].exclude = True
+    if hidden in ("excluded", "unlinked"):
+        scene.collection.objects.unlink(rig)
+    bpy.context.view_layer.update()
+    rig.pose.bones["thigh"].rotation_quaternion = (0.9, 0.3, 0.1, 0.2)
+    assert bpy.ops.ik_chain.add(object="Rig", end_bone="shin") == {"FINISHED"}
+    assert (rig.ik_chains[0].target_location - tip).length < STILL
+    if hidden in ("excluded", "unlinked"):
+        scene.collection.objects.link(rig)
+    rig.hide_viewport = False
+    rig.hide_set(False)
+    assert pose_difference(pose(rig), before) < 3 * STILL
+
+
+def test_add_keeps_a_target_space_that_is_given(rig: bpy.types.Object) -> None:
+    bpy.ops.ik_chain.add(object="Rig", end_bone="shin", target_space="ARMATURE")
+    assert rig.ik_chains[0].target_space == "ARMATURE"
+
+
+def test_names_are_unique_and_the_new_chain_is_active(rig: bpy.types.Object) -> None:
+    for _ in range(2):
+        bpy.ops.ik_chain.add(object="Rig", end_bone="shin", name="leg")
+    assert [chain.name for chain in rig.ik_chains] == ["leg", "leg.001"]
+    assert rig.ik_chains_index == 1
+
+
+@pytest.mark.parametrize(
+    ("selected", "properties", "words"),
+    [
+        ([], {}, "Select bones of 'Rig'"),
+        (["shin"], {"object": "Nobody"}, "no object 'Nobody'"),
+        (["shin"], {"object": "Door"}, "'Door' is not an armature"),
+        ([], {"end_bone": "shine"}, "'Rig' has no bone 'shine'"),
+        ([], {"end_bone": "shin", "root_bone": "foot"}, "not below root bone 'foot'"),
+        ([], {"end_bone": "foot", "root_bone": "hips", "solver": "TWO_BONE"}, "two bones, not 4"),
+        ([], {"end_bone": "shin", "target": "Nobody"}, "no object 'Nobody'"),
+        ([], {"end_bone": "shin", "target": "Rig", "subtarget": "tail"}, "'tail' does not exist"),
+        ([], {"end_bone": "shin", "target_space": "CUSTOM"}, "no target object"),
+        ([], {"end_bone": "control", "use_tail": False, "solver": "FABRIK"}, "no bone is left to turn"),
+    ],
+)
+def test_add_refuses(
+    rig: bpy.types.Object, selected: list[str], properties: dict[str, Any], words: str
+) -> None:
+    make_empty("Door", (0.0, 0.0, 0.0))
+    select_bones(rig, selected)
+    assert words in refused(bpy.ops.ik_chain.add, **properties)
+
+
+def test_add_refuses_a_selection_with_several_readings(rig: bpy.types.Object) -> None:
+    select_bones(rig, ["shin", "control"], "shin")
+    rig.data.bones.active = None
+    assert "make the end bone of the chain active" in refused(bpy.ops.ik_chain.add)
+    select_bones(rig, ["thigh", "shin"])
+    make_empty("Door", (0.0, 0.0, 0.0)).select_set(True)
+    make_empty("Chair", (0.0, 0.0, 0.0)).select_set(True)
+    message = refused(bpy.ops.ik_chain.add)
+    assert "Only one object" in message and "'Chair'" in message and "'Door'" in message
+
+
+def test_add_refuses_in_object_and_edit_mode(rig: bpy.types.Object) -> None:
+    select_bones(rig, ["shin"])
+    bpy.ops.object.mode_set(mode="OBJECT")
+    assert "in Pose Mode" in refused(bpy.ops.ik_chain.add)
+    bpy.ops.object.mode_set(mode="EDIT")
+    assert "Edit Mode" in refused(bpy.ops.ik_chain.add, object="Rig", end_bone="shin")
+
+
+# Removing and moving
+
+@pytest.fixture
+def three(rig: bpy.types.Object) -> bpy.types.Object:
+    for name, end in (("leg", "shin"), ("aim", "hips"), ("toe", "foot")):
+        bpy.ops.ik_chain.add(object="Rig", name=name, end_bone=end, solver="AIM" if name != "leg" else "AUTO")
+    return rig
+
+
+def names(ob: bpy.types.Object) -> list[str]:
+    return [chain.name for chain in ob.ik_chains]
+
+
+def test_remove_gives_the_fk_pose_back(rig: bpy.types.Object) -> None:
+    before = pose(rig)
+    bpy.ops.ik_chain.add(object="Rig", end_bone="shin")
+    rig.ik_chains[0].target_location.z += 0.2
+    assert pose_difference(pose(rig), before) > 0.1
+    out_of_sight(rig)
+    assert bpy.ops.ik_chain.remove(object="Rig", chain="shin") == {"FINISHED"}
+    assert names(rig) == []
+    rig.hide_set(False)
+    assert pose(rig) == before
+
+
+def test_remove_takes_the_active_chain_and_leaves_a_neighbour_active(three: bpy.types.Object) -> None:
+    three.ik_chains_index = 1
+    bpy.ops.ik_chain.remove()
+    assert (names(three), three.ik_chains_index) == (["leg", "toe"], 1)
+    bpy.ops.ik_chain.remove()
+    assert (names(three), three.ik_chains_index) == (["leg"], 0)
+
+
+def test_move_keeps_curves_and_drivers_on_their_chain(three: bpy.types.Object) -> None:
+    three.ik_chains["leg"].influence = 0.25
+    three.ik_chains["leg"].keyframe_insert("influence", frame=1)
+    driver = three.driver_add("ik_chains[2].softness").driver
+    driver.type, driver.expression = "SCRIPTED", "0.125"
+    assert bpy.ops.ik_chain.move(object="Rig", chain="leg", direction="DOWN") == {"FINISHED"}
+    assert bpy.ops.ik_chain.move(object="Rig", chain="toe", direction="UP") == {"FINISHED"}
+    assert names(three) == ["aim", "toe", "leg"]
+    assert three.ik_chains_index == 1
+    for chain in three.ik_chains:
+        chain.influence, chain.softness = 1.0, 0.0
+    bpy.context.scene.frame_set(5)
+    seen = three.evaluated_get(bpy.context.evaluated_depsgraph_get()).ik_chains
+    assert {c.name: (c.influence, c.softness) for c in seen} == {
+        "aim": (1.0, 0.0), "toe": (1.0, 0.125), "leg": (0.25, 0.0)
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("operator", "properties", "words"),
+    [
+        ("remove", {"object": "Rig", "chain": "arm"}, "no IK chain 'arm'"),
+        ("remove", {"object": "Nobody"}, "no object 'Nobody'"),
+        ("remove", {"object": "Bare"}, "'Bare' has no IK chain"),
+        ("move", {"object": "Rig", "chain": "leg", "direction": "UP"}, "'leg' is the first IK chain"),
+        ("move", {"object": "Rig", "chain": "toe", "direction": "DOWN"}, "'toe' is the last IK chain"),
+    ],
+)
+def test_remove_and_move_refuse(
+    three: bpy.types.Object, operator: str, properties: dict[str, Any], words: str
+) -> None:
+    make_rig("Bare")
+    assert words in refused(getattr(bpy.ops.ik_chain, operator), **properties)
+
+
+def test_no_active_object_and_no_active_chain(three: bpy.types.Object) -> None:
+    three.ik_chains_index = 7
+    assert "no active IK chain" in refused(bpy.ops.ik_chain.remove)
+    bpy.context.view_layer.objects.active = None
+    assert "There is no active object" in refused(bpy.ops.ik_chain.remove)
+
+
+def test_a_linked_rig_is_refused(three: bpy.types.Object, tmp_path: Any) -> None:
+    path = str(tmp_path / "library.blend")
+    bpy.ops.wm.save_as_mainfile(filepath=path)
+    bpy.ops.wm.read_factory_settings(use_empty=True)
+    with bpy.data.libraries.load(path, link=True) as (_, loaded):
+        loaded.objects = ["Rig"]
+    bpy.context.scene.collection.objects.link(loaded.objects[0])
+    assert "'Rig' is linked" in refused(bpy.ops.ik_chain.remove, object="Rig")
+
+
+# Polling
+
+CHAIN_OPERATORS = ("remove", "move")
+
+
+@pytest.mark.parametrize("name", CHAIN_OPERATORS)
+def test_poll_says_that_there_is_no_chain(rig: bpy.types.Object, name: str) -> None:
+    assert not getattr(bpy.ops.ik_chain, name).poll()
+    assert "No armature object has an IK chain" in refused(getattr(bpy.ops.ik_chain, name))
+
+
+def test_poll_says_that_there_is_no_armature() -> None:
+    make_empty("Door", (0.0, 0.0, 0.0))
+    assert not bpy.ops.ik_chain.add.poll()
+    assert "no armature" in refused(bpy.ops.ik_chain.add, object="Door")
+
+
+@pytest.mark.parametrize("name", CHAIN_OPERATORS)
+def test_poll_leaves_the_choice_of_the_rig_to_the_properties(three: bpy.types.Object, name: str) -> None:
+    before = dump()
+    bpy.context.view_layer.objects.active = None
+    assert getattr(bpy.ops.ik_chain, name).poll()
+    assert dump() == before
