@@ -50,6 +50,26 @@ def soft_distance(distance: np.ndarray, outer: np.ndarray, softness: np.ndarray 
     return np.where((distance > onset) & (width > 0.0), np.minimum(eased, distance), distance)
 
 
+def hard_distance(eased: np.ndarray, outer: np.ndarray, softness: np.ndarray | float) -> np.ndarray:
+    """The distance that `soft_distance` eases to ``eased``: its inverse.
+
+    Args:
+        eased: ``(...)``; within 1e-9 of the reach, which no target leads to, the target
+            that comes so near is meant.
+        outer, softness: as in `soft_distance`.
+
+    Returns:
+        ``(...)`` distance from root to target.
+    """
+    eased, outer = np.asarray(eased, float), np.asarray(outer, float)
+    width = np.clip(softness, 0.0, 1.0) * outer
+    onset = outer - width
+    short = np.maximum(outer - eased, 1e-9 * outer)
+    soft = (eased > onset) & (width > short)
+    beyond = np.log(np.where(soft, width, 1.0) / np.where(soft, short, 1.0))
+    return np.where(soft, onset + width * beyond, eased)
+
+
 def ease_target(
     root: np.ndarray, target: np.ndarray, outer: np.ndarray, softness: np.ndarray | float
 ) -> np.ndarray:
