@@ -72,7 +72,8 @@ def from_quaternion(q: np.ndarray, modes: Sequence[str], near: np.ndarray) -> np
     for mode, at in _places(modes):
         part, other = q[..., at, :], np.asarray(near[..., at, :], float)
         if mode == "QUATERNION":
-            out[..., at, :] = make_compatible(part[None], other)[0]
+            opposite = np.einsum("...i,...i->...", part, other) < 0.0
+            out[..., at, :] = np.where(opposite[..., None], -part, part)
         elif mode == "AXIS_ANGLE":
             out[..., at, :] = _nearest_axis_angle(part, other)
         else:
