@@ -1,0 +1,336 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The pipeline against forward kinematics of its own result, on random rigs and frames."""
+
+import numpy as np
+import pytest
+
+from ik_addon.core import pipeline, stage
+from ik_addon.core.graph import solve_order
+from ik_addon.core.job import Status
+from ik_addon.core.skeleton import InheritScale, Skeleton, forward
+from ik_addon.core.transforms import (
+    affine_inverse,
+    compose,
+    normalize,
+    quaternion_to_matrix,
+    slerp,
+    transform_point,
+)
+
+FRAMES = 7
+# hips > spine > chest > upper > lower > hand, and a loose bone.
+NAMES = ("hips", "spine", "chest", "upper", "lower", "hand", "loose")
+PARENTS = (-1, 0, 1, 2, 3, 4, -1)
+UPPER, LOWER, HAND, LOOSE = 3, 4, 5, 6
+
+
+def random_turns(rng, *shape, angle=None):
+    q = normalize(rng.normal(size=(*shape, 4)))
+    return q if angle is None else slerp(np.broadcast_to([1.0, 0, 0, 0], q.shape), q, np.full(shape, angle))
+
+
+def skeleton(rng, rigs=1, **changes):
+    rest = np.empty((7 * rigs, 4, 4))
+    for bone in range(7 * rigs):
+        parent = PARENTS[bone % 7]
+        step = compose(rng.uniform(-0.2, 0.2, 3) + [0, 1, 0], quaternion_to_matrix(random_turns(rng, angle=0.2)))
+        rest[bone] = step if parent < 0 else rest[bone // 7 * 7 + parent] @ step
+    count = 7 * rigs
+    fields = {
+        "inherit_rotation": np.ones(count, bool),
+        "inherit_scale": np.zeros(count, int),
+        "local_location": np.ones(count, bool),
+        "connected": np.zeros(count, bool),
+        **changes,
+    }
+    return Skeleton(
+        names=tuple(f"{bone // 7}/{NAMES[bone % 7]}" for bone in range(count)),
+        parents=np.array([p if p < 0 else p + 7 * rig for rig in range(rigs) for p in PARENTS]),
+        rest=rest,
+        lengths=np.full(count, 0.8),
+        **fields,
+    )
+
+
+def build(bones, chains, carriers=None, rigs=1):
+    """A stage of `chains`; their dependencies are worked out from parents alone."""
+
+    def above(bone):
+        return {bone} | (above(bones.parents[bone]) if bones.parents[bone] >= 0 else set())
+
+    carriers = np.full(rigs, -1) if carriers is None else np.array(carriers)
+    reads = []
+    for chain in chains:
+        looked_at = [*chain.bones, chain.end] + [s.index for s in (chain.target, chain.pole) if s.kind == stage.BONE]
+        looked_at += [carriers[s.index] for s in (chain.target, chain.pole) if s.kind == stage.OBJECT]
+        reads.append(frozenset().union(*(above(b) for b in looked_at if b >= 0)))
+    writes = [frozenset(chain.written) for chain in chains]
+    turned = sorted({bone for chain in chains for bone in chain.written})
+    posed = [b for b in range(len(bones.names)) if above(b) & set(turned)]
+    return stage.Stage(
+        skeleton=bones,
+        rig_of_bone=np.arange(len(bones.names)) // 7,
+        carriers=carriers,
+        chains=tuple(chains),
+        waves=solve_order(reads, writes).waves,
+        posed=np.array(posed),
+        turned=np.isin(posed, turned),
+    )
+
+
+class Shot:
+    """Random FK channels and object matrices over some frames, and the batch they make."""
+
+    def __init__(self, rng, bones, objects=1, scale=False, bend=0.6):
+        count = len(bones.names)
+        self.location = rng.normal(scale=0.1, size=(FRAMES, count, 3))
+        self.rotation = random_turns(rng, FRAMES, count, angle=bend)
+        self.scale = rng.uniform(0.7, 1.4, (FRAMES, count, 3)) if scale else np.ones((FRAMES, count, 3))
+        turns = quaternion_to_matrix(random_turns(rng, FRAMES, objects))
+        self.objects = compose(rng.normal(size=(FRAMES, objects, 3)), turns, rng.uniform(0.5, 2.0))
+        self.bones = bones
+
+    def pose(self, rotation=None):
+        turns = quaternion_to_matrix(self.rotation if rotation is None else rotation)
+        return forward(self.bones, compose(self.location, turns, self.scale))
+
+    def batch(self, scene, **settings):
+        chains = len(scene.chains)
+        values = {
+            "influence": np.ones((FRAMES, chains)),
+            "target_location": np.zeros((FRAMES, chains, 3)),
+            "target_rotation": np.tile([1.0, 0, 0, 0], (FRAMES, chains, 1)),
+            "pole_location": np.zeros((FRAMES, chains, 3)),
+            "pole_angle": np.zeros((FRAMES, chains)),
+            "bend_sign": np.ones((FRAMES, chains)),
+            "offset_yaw": np.zeros((FRAMES, chains)),
+            "softness": np.zeros((FRAMES, chains)),
+        }
+        values.update({k: np.broadcast_to(v, values[k].shape).astype(float) for k, v in settings.items()})
+        channels = (self.location, self.rotation, self.scale)
+        location, rotation, scale = (c[:, scene.posed] for c in channels)
+        return pipeline.Batch(self.pose(), self.objects, location, rotation, scale, values)
+
+    def solved_pose(self, scene, solution):
+        """Forward kinematics of every bone from the solved channels alone."""
+        rotation = self.rotation.copy()
+        rotation[:, scene.posed[scene.turned]] = solution.rotation[:, scene.turned]
+        return self.pose(rotation)
+
+
+def reachable(shot, rng, joints=(UPPER, LOWER, HAND)):
+    """Random targets in armature space that the two-bone chain can reach."""
+    heads = shot.pose()[:, list(joints)][..., :3, 3]
+    upper, lower = np.linalg.norm(np.diff(heads, axis=1), axis=-1).T
+    distance = rng.uniform(np.abs(upper - lower) + 0.02, (upper + lower) * 0.98)
+    return heads[:, 0] + normalize(rng.normal(size=(FRAMES, 3))) * distance[:, None]
+
+
+ARM = stage.Chain("rig: arm", 0, "TWO_BONE", (UPPER, LOWER), end=HAND, target=stage.Space(stage.ARMATURE))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_tips_are_on_reachable_targets_by_independent_forward_kinematics(seed):
+    rng = np.random.default_rng(seed)
+    bones = skeleton(rng)
+    shot, scene = Shot(rng, bones), build(bones, [ARM])
+    target = reachable(shot, rng)
+    solution = pipeline.solve(scene, shot.batch(scene, target_location=target[:, None]))
+    pose = shot.solved_pose(scene, solution)
+    assert np.abs(pose[:, HAND, :3, 3] - target).max() < 1e-12
+    assert solution.residual.max() < 1e-11
+    assert (solution.status == Status.OK).all()
+    assert np.allclose(transform_point(shot.objects[:, 0], target), solution.tip[:, 0], atol=1e-11)
+    lengths = np.linalg.norm(np.diff(pose[:, [UPPER, LOWER, HAND]][..., :3, 3], axis=1), axis=-1)
+    before = np.linalg.norm(np.diff(shot.pose()[:, [UPPER, LOWER, HAND]][..., :3, 3], axis=1), axis=-1)
+    assert np.allclose(lengths, before, atol=1e-12)
+
+
+def test_a_target_where_the_tip_is_turns_nothing():
+    rng = np.random.default_rng(7)
+    bones = skeleton(rng)
+    shot, scene = Shot(rng, bones), build(bones, [ARM])
+    target = shot.pose()[:, HAND, :3, 3]
+    solution = pipeline.solve(scene, shot.batch(scene, target_location=target[:, None]))
+    assert np.abs(shot.solved_pose(scene, solution) - shot.pose()).max() < 1e-9
+
+
+@pytest.mark.parametrize("kind", ["world", "object", "bone"])
+def test_a_target_lives_in_its_space(kind):
+    rng = np.random.default_rng(11)
+    bones = skeleton(rng)
+    shot = Shot(rng, bones, objects=2)
+    space, matrix = {
+        "world": (stage.Space(stage.WORLD), np.eye(4)),
+        "object": (stage.Space(stage.OBJECT, 1), shot.objects[:, 1]),
+        "bone": (stage.Space(stage.BONE, LOOSE), shot.objects[:, 0] @ shot.pose()[:, LOOSE]),
+    }[kind]
+    chain = stage.Chain("rig: arm", 0, "TWO_BONE", (UPPER, LOWER), end=HAND, target=space)
+    scene = build(bones, [chain], carriers=[-1, -1])
+    world = transform_point(shot.objects[:, 0], reachable(shot, rng))
+    local = transform_point(affine_inverse(np.broadcast_to(matrix, (FRAMES, 4, 4))), world)
+    solution = pipeline.solve(scene, shot.batch(scene, target_location=local[:, None]))
+    tip = transform_point(shot.objects[:, 0], shot.solved_pose(scene, solution)[:, HAND, :3, 3])
+    assert np.abs(tip - world).max() < 1e-11
+
+
+def test_unreachable_targets_leave_the_distance_that_geometry_leaves():
+    rng = np.random.default_rng(13)
+    bones = skeleton(rng)
+    shot, scene = Shot(rng, bones), build(bones, [ARM])
+    heads = shot.pose()[:, [UPPER, LOWER, HAND]][..., :3, 3]
+    reach = np.linalg.norm(np.diff(heads, axis=1), axis=-1).sum(axis=1)
+    way = normalize(rng.normal(size=(FRAMES, 3)))
+    target = heads[:, 0] + way * (reach * 1.5)[:, None]
+    solution = pipeline.solve(scene, shot.batch(scene, target_location=target[:, None]))
+    scale = np.linalg.norm(shot.objects[:, 0, :3, 0], axis=-1)
+    assert np.allclose(solution.residual[:, 0], 0.5 * reach * scale, atol=1e-11)
+    assert (solution.status == Status.TARGET_FAR).all()
+
+
+@pytest.mark.parametrize("mode", list(InheritScale))
+@pytest.mark.parametrize("turns", [True, False])
+@pytest.mark.parametrize("local", [True, False])
+def test_every_way_of_inheriting_reaches_the_target(mode, turns, local):
+    rng = np.random.default_rng(17)
+    flags = {
+        "inherit_rotation": np.array([True, True, True, turns, turns, turns, True]),
+        "inherit_scale": np.array([0, 0, 0, mode, mode, mode, 0]),
+        "local_location": np.array([True, True, True, local, local, local, True]),
+    }
+    bones = skeleton(rng, **flags)
+    shot, scene = Shot(rng, bones), build(bones, [ARM])
+    shot.scale[:, 0] = 1.3  # a uniform scale above the limb
+    target = reachable(shot, rng)
+    solution = pipeline.solve(scene, shot.batch(scene, target_location=target[:, None]))
+    assert np.abs(shot.solved_pose(scene, solution)[:, HAND, :3, 3] - target).max() < 2e-6
+
+
+def test_under_a_sheared_parent_the_tip_reaches_or_the_residual_says_so():
+    rng = np.random.default_rng(19)
+    bones = skeleton(rng)
+    shot, scene = Shot(rng, bones, scale=True, bend=0.4), build(bones, [ARM])
+    target = shot.pose()[:, HAND, :3, 3] + rng.normal(scale=0.1, size=(FRAMES, 3))
+    solution = pipeline.solve(scene, shot.batch(scene, target_location=target[:, None]))
+    gap = np.linalg.norm(
+        transform_point(shot.objects[:, 0], shot.solved_pose(scene, solution)[:, HAND, :3, 3])
+        - transform_point(shot.objects[:, 0], target),
+        axis=-1,
+    )
+    assert np.allclose(gap, solution.residual[:, 0], atol=1e-9)
+    size = 2.0 * np.linalg.norm(shot.objects[:, 0, :3, 0], axis=-1)
+    assert ((gap < 1e-3 * size) | (solution.status[:, 0] != Status.OK)).all()
+
+
+def test_rigid_chains_and_any_chains_go_two_roads_to_one_pose(monkeypatch):
+    rng = np.random.default_rng(23)
+    bones = skeleton(rng)
+    shot, scene = Shot(rng, bones), build(bones, [ARM])
+    batch = shot.batch(scene, target_location=reachable(shot, rng)[:, None])
+    quick = pipeline.solve(scene, batch)
+    monkeypatch.setattr(pipeline, "_is_rigid", lambda work, group: False)
+    careful = pipeline.solve(scene, batch)
+    assert np.allclose(quick.rotation, careful.rotation, atol=1e-13)
+    assert np.allclose(quick.residual, careful.residual, atol=1e-13)
+
+
+def test_influence_blends_rotations_and_zero_changes_nothing_at_all():
+    rng = np.random.default_rng(29)
+    bones = skeleton(rng)
+    shot, scene = Shot(rng, bones), build(bones, [ARM])
+    target = reachable(shot, rng)[:, None]
+    weights = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 0.0, 1.0])[:, None]
+    full = pipeline.solve(scene, shot.batch(scene, target_location=target))
+    part = pipeline.solve(scene, shot.batch(scene, target_location=target, influence=weights))
+    fk = shot.rotation[:, scene.posed]
+    at = scene.turned
+    wanted = slerp(fk[:, at], full.rotation[:, at], weights)
+    assert np.allclose(np.abs(np.einsum("fki,fki->fk", wanted, part.rotation[:, at])), 1.0, atol=1e-13)
+    assert np.array_equal(part.rotation[weights[:, 0] == 0.0], fk[weights[:, 0] == 0.0])
+    assert np.array_equal(part.changed[:, at], np.broadcast_to(weights > 0.0, part.changed[:, at].shape))
+    assert (part.status[[1, 2, 3], 0] == Status.INFLUENCE).all()
+
+
+def test_the_end_bone_takes_the_rotation_of_the_target():
+    rng = np.random.default_rng(31)
+    bones = skeleton(rng)
+    chain = stage.Chain("rig: arm", 0, "TWO_BONE", (UPPER, LOWER), end=HAND, use_rotation=True)
+    shot, scene = Shot(rng, bones), build(bones, [chain])
+    world = transform_point(shot.objects[:, 0], reachable(shot, rng))
+    turn = random_turns(rng, FRAMES)
+    batch = shot.batch(scene, target_location=world[:, None], target_rotation=turn[:, None])
+    solution = pipeline.solve(scene, batch)
+    hand = shot.objects[:, 0] @ shot.solved_pose(scene, solution)[:, HAND]
+    axes = hand[:, :3, :3] / np.linalg.norm(hand[:, :3, :3], axis=1)[:, None]
+    assert np.abs(axes - quaternion_to_matrix(turn)).max() < 1e-12
+    assert np.abs(hand[:, :3, 3] - world).max() < 1e-11
+
+
+def test_an_arm_follows_a_chain_that_bends_its_parent():
+    rng = np.random.default_rng(37)
+    bones = skeleton(rng)
+    spine = stage.Chain("rig: spine", 0, "TWO_BONE", (0, 1), end=2, target=stage.Space(stage.ARMATURE))
+    shot, scene = Shot(rng, bones), build(bones, [ARM, spine])
+    assert scene.waves == ((1,), (0,))
+    chest = reachable(shot, rng, joints=(0, 1, 2))
+    # Where the arm begins is known only after the spine is solved: aim near its old tip.
+    alone = pipeline.solve(build(bones, [spine]), shot.batch(build(bones, [spine]), target_location=chest[:, None]))
+    moved = shot.solved_pose(build(bones, [spine]), alone)
+    target = moved[:, UPPER, :3, 3] + 0.8 * (moved[:, HAND, :3, 3] - moved[:, UPPER, :3, 3])
+    both = np.stack([target, chest], axis=1)
+    solution = pipeline.solve(scene, shot.batch(scene, target_location=both))
+    pose = shot.solved_pose(scene, solution)
+    assert np.abs(pose[:, HAND, :3, 3] - target).max() < 1e-12
+    assert np.abs(pose[:, 2, :3, 3] - chest).max() < 1e-12
+
+
+def test_a_target_carried_by_a_solved_bone_of_another_rig_is_met_in_the_same_solve():
+    rng = np.random.default_rng(41)
+    bones = skeleton(rng, rigs=2)
+    shot = Shot(rng, bones, objects=3)
+    # Object 2 is fixed to the hand of rig 0; the hand of rig 1 holds on to it.
+    shot.objects[:, 2] = shot.objects[:, 0] @ shot.pose()[:, HAND] @ compose(np.array([0.0, 0.1, 0.0]), np.eye(3))
+    first = stage.Chain("a: arm", 0, "TWO_BONE", (UPPER, LOWER), end=HAND, target=stage.Space(stage.ARMATURE))
+    second = stage.Chain(
+        "b: arm", 1, "TWO_BONE", (UPPER + 7, LOWER + 7), end=HAND + 7, target=stage.Space(stage.OBJECT, 2)
+    )
+    scene = build(bones, [second, first], carriers=[-1, -1, HAND])
+    assert scene.waves == ((1,), (0,))
+    target = reachable(shot, rng)
+    where = np.zeros((FRAMES, 2, 3))
+    where[:, 1] = target
+    solution = pipeline.solve(scene, shot.batch(scene, target_location=where))
+    pose = shot.solved_pose(scene, solution)
+    carried = shot.objects[:, 0] @ pose[:, HAND] @ compose(np.array([0.0, 0.1, 0.0]), np.eye(3))
+    tip = transform_point(shot.objects[:, 1], pose[:, HAND + 7, :3, 3])
+    gap = np.linalg.norm(tip - carried[:, :3, 3], axis=-1)
+    assert np.allclose(gap, solution.residual[:, 0], atol=1e-10)
+    near = solution.status[:, 0] == Status.OK
+    assert (gap[near] < 1e-10).all()
+    assert np.abs(pose[:, HAND, :3, 3] - target).max() < 1e-12
+
+
+def test_frames_do_not_know_of_each_other():
+    rng = np.random.default_rng(43)
+    bones = skeleton(rng)
+    shot, scene = Shot(rng, bones), build(bones, [ARM])
+    batch = shot.batch(scene, target_location=reachable(shot, rng)[:, None])
+    together = pipeline.solve(scene, batch)
+    for frame in range(FRAMES):
+        one = slice(frame, frame + 1)
+        fields = {n: getattr(batch, n)[one] for n in ("pose", "objects", "location", "rotation", "scale")}
+        alone = pipeline.solve(
+            scene, pipeline.Batch(**fields, settings={n: v[one] for n, v in batch.settings.items()})
+        )
+        assert np.allclose(alone.rotation[0], together.rotation[frame], atol=1e-14)
+
+
+def test_a_broken_chain_holds_still_and_says_so():
+    rng = np.random.default_rng(47)
+    bones = skeleton(rng)
+    broken = stage.Chain("rig: arm", 0, "TWO_BONE", (UPPER, LOWER), end=HAND, broken="no target")
+    shot, scene = Shot(rng, bones), build(bones, [broken])
+    solution = pipeline.solve(scene, shot.batch(scene, target_location=5.0))
+    assert (solution.status == Status.BROKEN).all()
+    assert not solution.changed.any()
+    assert np.array_equal(solution.rotation, shot.rotation[:, scene.posed])
