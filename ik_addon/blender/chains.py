@@ -9,6 +9,7 @@ from typing import Any
 import bpy
 
 from . import anchors, memory, paths, placing
+from .sampling import evaluation
 from .state import STATE
 
 
@@ -137,7 +138,8 @@ def add(
             chain.name = name or end_bone
             for key, value in {"root_bone": root_bone, "end_bone": end_bone, **settings}.items():
                 setattr(chain, key, value)
-            placing.place(ob, chain, keep=set(settings))
+            with evaluation([ob]):
+                placing.place(ob, chain, keep=set(settings))
         except (TypeError, ValueError, AttributeError) as error:
             anchors.drop(ob, chain)
             ob.ik_chains.remove(len(ob.ik_chains) - 1)

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -15,6 +14,7 @@ from ..core.pipeline import solve
 from . import live
 from .plan import Plan, groups_of_rigs
 from .reading import Reading, read, stack
+from .sampling import sampling_scene
 from .state import STATE
 
 T = TypeVar("T")
@@ -80,24 +80,6 @@ def run(steps: Generator[Any, None, T]) -> T:
             next(steps)
         except StopIteration as stop:
             return stop.value
-
-
-@contextmanager
-def sampling_scene(scene: bpy.types.Scene, rigs: Sequence[bpy.types.Object]) -> Iterator[bpy.types.Scene]:
-    """A scene that holds the rigs alone, with the time settings of `scene`.
-
-    What the rigs depend on is evaluated with them; meshes and the rest are not, which
-    makes a frame of a heavy scene a hundred times cheaper.
-    """
-    sampling = bpy.data.scenes.new("IK Chains sampling")
-    try:
-        for prop in ("fps", "fps_base", "frame_map_old", "frame_map_new"):
-            setattr(sampling.render, prop, getattr(scene.render, prop))
-        for ob in rigs:
-            sampling.collection.objects.link(ob)
-        yield sampling
-    finally:
-        bpy.data.scenes.remove(sampling)
 
 
 def solve_range(

@@ -6,6 +6,8 @@ Afterwards both are the same pose, so that switching the chain on or off moves n
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +24,7 @@ from . import animation, chains, keying, live, memory, placing
 from .chains import ChainError
 from .plan import Plan, Rig, groups_of_rigs
 from .reading import Reading, read
+from .sampling import evaluation
 
 # What turns by less than this (radians), or differs by less than this, stays as it is and gets no key.
 SAME = 1e-6
@@ -72,20 +75,20 @@ class _View:
         return solve(self.plan.stage, replace(self.reading.batch, settings=varied))
 
 
-def _look(ob: bpy.types.Object, index: int) -> _View:
-    """Raises `ChainError` when the chain cannot be solved here."""
+@contextmanager
+def _looking(ob: bpy.types.Object, index: int) -> Iterator[_View]:
+    """Raises `ChainError` when the chain cannot be solved."""
     bpy.context.view_layer.update()
-    depsgraph = bpy.context.evaluated_depsgraph_get()
     group = next(group for group in groups_of_rigs([ob]) if ob in group)
-    seen = [member.evaluated_get(depsgraph) for member in group]
-    if not all(member.is_evaluated for member in seen):
-        raise ChainError(f"'{ob.name}' is not evaluated in this view layer, so it has no pose to snap")
-    plan = live.plan_of(group, seen)
-    rig = plan.rigs[group.index(ob)]
-    number = rig.chains.start + index
-    if plan.stage.chains[number].broken:
-        raise ChainError(plan.stage.chains[number].broken)
-    return _View(ob, ob.ik_chains[index], plan, read(plan, group, seen, fresh=False), rig, number)
+    with evaluation(group) as fresh:
+        depsgraph = bpy.context.evaluated_depsgraph_get()
+        seen = [member.evaluated_get(depsgraph) for member in group]
+        plan = live.plan_of(group, seen)
+        rig = plan.rigs[group.index(ob)]
+        number = rig.chains.start + index
+        if plan.stage.chains[number].broken:
+            raise ChainError(plan.stage.chains[number].broken)
+        yield _View(ob, ob.ik_chains[index], plan, read(plan, group, seen, fresh), rig, number)
 
 
 def fk_to_ik(ob: bpy.types.Object, index: int, scene: bpy.types.Scene) -> Snap:
@@ -96,8 +99,12 @@ def fk_to_ik(ob: bpy.types.Object, index: int, scene: bpy.types.Scene) -> Snap:
     Raises:
         ChainError: before anything is changed.
     """
-    view = _look(ob, index)
-    rig = view.rig
+    with _looking(ob, index) as view:
+        return _fk_to_ik(view, scene)
+
+
+def _fk_to_ik(view: _View, scene: bpy.types.Scene) -> Snap:
+    ob, rig = view.ob, view.rig
     fk = view.reading.fk[:, view.rows]
     rows = live.solved_rows(rig, fk, view.solved(influence=1.0))[0]
     written = view.plan.stage.chains[view.number].written
@@ -125,7 +132,12 @@ def ik_to_fk(ob: bpy.types.Object, index: int, scene: bpy.types.Scene) -> Snap:
     Raises:
         ChainError: before anything is changed.
     """
-    view = _look(ob, index)
+    with _looking(ob, index) as view:
+        return _ik_to_fk(view, index, scene)
+
+
+def _ik_to_fk(view: _View, index: int, scene: bpy.types.Scene) -> Snap:
+    ob = view.ob
     fk = view.solved(influence=0.0)
     found: dict[str, Any] = {"influence": 1.0, **_target(view, fk)}
     candidates = [found]
