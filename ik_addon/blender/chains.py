@@ -8,7 +8,7 @@ from typing import Any
 
 import bpy
 
-from . import anchors, memory, paths, placing
+from . import anchors, animation, memory, paths, placing
 from .sampling import evaluation
 from .state import STATE
 
@@ -71,6 +71,18 @@ def resolve(ob: bpy.types.Object, chain: Any) -> ChainBones:
             raise ChainError(f"{who}: the two-bone solver turns two bones, not {len(turned)}; use FABRIK")
         _check_lengths(who, path, by_tail)
     return ChainBones(turned, "" if by_tail else names[-1])
+
+
+def held_bones(ob: bpy.types.Object, chain: Any) -> tuple[str, ...]:
+    """The bones whose FK value must be kept: all that the chain turns, at any frame.
+
+    Raises:
+        ChainError: as `resolve`.
+    """
+    bones = resolve(ob, chain)
+    switched = {"solver", "use_tail", "use_rotation"} & animation.animated_chain_settings(ob)
+    takes_end = bones.end and (chain.use_rotation or switched)
+    return (*bones.turned, bones.end) if takes_end else bones.turned
 
 
 def _check_lengths(who: str, path: list[bpy.types.Bone], by_tail: bool) -> None:

@@ -144,10 +144,7 @@ def release_unused(ob: bpy.types.Object) -> None:
     used: set[str] = set()
     for chain in ob.ik_chains:
         try:
-            bones = chains.resolve(ob, chain)
+            used.update(chains.held_bones(ob, chain))
         except chains.ChainError:
             continue
-        used.update(bones.turned)
-        if bones.end and chain.use_rotation:
-            used.add(bones.end)
     release(ob, [name for name in held_bones(ob) if name not in used])

@@ -161,8 +161,8 @@ class _Compiler:
         self.skeleton = skeleton
         carriers = np.array([self._carrier(ob) for ob in self.objects], int)
         stage_chains, waves = self._ordered(built)
-        written = sorted({bone for chain in stage_chains for bone in chain.written})
-        posed = self._posed(set(written), stage_chains, carriers)
+        held = self._held_bones()
+        posed = self._posed(held, stage_chains, carriers)
         stage = core.Stage(
             skeleton=skeleton,
             rig_of_bone=rig_of_bone,
@@ -170,7 +170,7 @@ class _Compiler:
             chains=tuple(stage_chains),
             waves=waves,
             posed=posed,
-            turned=np.isin(posed, written),
+            turned=np.isin(posed, sorted(held)),
         )
         return Plan(stage, tuple(self._rig(rig, stage) for rig in range(len(self.rigs))), tuple(self.links))
 
@@ -372,6 +372,17 @@ class _Compiler:
             return None
         parent = ob.data.bones[bone].parent
         return (ob, parent.name if parent else "")
+
+    def _held_bones(self) -> set[int]:
+        """The bones that chains turn, also those of chains that are broken now: they hold still."""
+        held: set[int] = set()
+        for rig, ob in enumerate(self.rigs):
+            for chain in ob.ik_chains:
+                try:
+                    held.update(self.index[rig, name] for name in chains.held_bones(ob, chain))
+                except chains.ChainError:
+                    continue
+        return held
 
     def _posed(self, written: set[int], built: Sequence[core.Chain], carriers: np.ndarray) -> np.ndarray:
         wanted = set(written)
