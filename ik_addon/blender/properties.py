@@ -30,6 +30,7 @@ SOLVERS = (
     ("TWO_BONE", "Two-Bone", "Exact solve of a limb of two bones: arm, leg"),
     ("AIM", "Aim", "Turn one bone: copy the target's rotation or look at it"),
     ("FABRIK", "FABRIK", "Chain of any length, solved joint by joint forward and backward"),
+    ("CCD", "CCD", "Chain of any length, solved bone by bone from the tip: curls like a tentacle"),
 )
 SPACES = (
     ("WORLD", "World", "The world: a planted foot"),
