@@ -86,7 +86,8 @@ def parse(argv: Sequence[str], program: str, file_is_open: bool = False) -> Opti
         SystemExit: after printing help (0) or what is wrong with the usage (2).
     """
     parser = _parser(program, file_is_open)
-    options = Options(**vars(parser.parse_args(_joined(argv))))
+    found = vars(parser.parse_args(_joined(argv)))
+    options = Options(**{**found, "files": tuple(found["files"])})
     if options.writes and not (options.output or options.in_place):
         parser.error(f"{options.verb} writes files: give --output DIR, or --in-place to write over the input")
     return options

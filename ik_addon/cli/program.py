@@ -43,6 +43,17 @@ def module_command(argv: Sequence[str]) -> int:
         finally:
             # With a function of ours left in its handlers, Blender 4.2 and 4.5 end badly.
             unregister()
+            _let_go_of_bpy()
+
+
+def _let_go_of_bpy() -> None:
+    """Last of all: the bpy package of 4.2 crashes at its end when the module bpy was never freed.
+
+    It keeps the callbacks of properties for ever, these keep our modules, and those keep bpy.
+    """
+    for name, module in list(sys.modules.items()):
+        if f"{name}.".startswith(f"{PACKAGE}."):
+            vars(module).pop("bpy", None)
 
 
 def blender_command(argv: Sequence[str]) -> int:

@@ -11,10 +11,9 @@ from pathlib import Path
 from typing import Any
 
 import bpy
-import numpy as np
 
 from ..blender import chains, config, files, ranges
-from ..core.job import Status
+from ..core.report import summary
 from . import results
 from .arguments import Options
 from .outputs import destination
@@ -117,13 +116,13 @@ def _report_now(result: Result) -> None:
     rigs = [ob for ob in _armatures("") if len(ob.ik_chains)]
     if rigs:
         tracks = _solved(rigs, [bpy.context.scene.frame_current_final])
-        result.chains = [summary(track) for track in tracks]
+        result.chains = [_chain_line(track) for track in tracks]
 
 
 def _report(result: Result, tracks: Sequence[ranges.ChainTrack], options: Options) -> None:
     """The residuals of the chosen chains, and whether one is above the limit."""
     chosen = [track for track in tracks if fnmatchcase(track.chain, options.chains)]
-    result.chains = [summary(track) for track in chosen]
+    result.chains = [_chain_line(track) for track in chosen]
     if options.fail_above is None:
         return
     above = [
@@ -144,26 +143,10 @@ def _write(result: Result, options: Options) -> None:
     result.output = str(output)
 
 
-def summary(track: ranges.ChainTrack) -> dict[str, Any]:
-    """The result line of a chain."""
-    worst = int(track.residual.argmax())
-    counts = np.bincount(track.status, minlength=len(Status))
-    line = {
-        "armature": track.armature,
-        "chain": track.chain,
-        "solver": track.solver,
-        "frames": [_frame(track.frames[0]), _frame(track.frames[-1])],
-        "residual_max": float(track.residual[worst]),
-        "residual_max_frame": _frame(track.frames[worst]),
-        "residual_mean": float(track.residual.mean()),
-        "status_frames": {status.name: int(counts[status]) for status in Status if counts[status]},
-    }
+def _chain_line(track: ranges.ChainTrack) -> dict[str, Any]:
+    """The report of a chain; of a broken one with the reason."""
+    line = summary(track)
     return {**line, "message": track.message} if track.message else line
-
-
-def _frame(frame: float) -> float:
-    """A frame for JSON: whole ones without a fraction."""
-    return int(frame) if frame == int(frame) else float(frame)
 
 
 VERBS = {"setup": _setup, "inspect": _inspect, "check": _check}
