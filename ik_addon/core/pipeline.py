@@ -158,7 +158,7 @@ def _start(stage: Stage, batch: Batch) -> _Work:
         objects=batch.objects,
         inverse=affine_inverse(batch.objects[:, : stage.rig_count]),
         basis=basis,
-        local=stage.offset @ basis,
+        local=_below_parents(stage, batch, basis),
         rotation=batch.rotation.copy(),
         changed=np.zeros(batch.rotation.shape[:2], bool),
         residual=np.zeros((frames, chains)),
@@ -184,9 +184,27 @@ def _fk_basis(stage: Stage, batch: Batch) -> np.ndarray:
     follow = stage.followers
     if len(follow):
         bones = stage.posed[follow]
-        parent_pose = batch.pose[:, stage.skeleton.parents[bones]]
+        parent_pose = _parent_poses(stage, batch, bones)
         basis[:, follow] = basis_from_pose(stage.skeleton, bones, parent_pose, batch.pose[:, bones])
     return basis
+
+
+def _parent_poses(stage: Stage, batch: Batch, bones: np.ndarray) -> np.ndarray:
+    return batch.pose[:, stage.skeleton.parents[bones]]
+
+
+def _below_parents(stage: Stage, batch: Batch, basis: np.ndarray) -> np.ndarray:
+    """Matrices ``(F, k, 4, 4)`` of `posed` in their parents' pose, where they inherit in full.
+
+    Bones that only follow keep the place that they were evaluated at, which a constraint may
+    have moved away from a connected parent's tail.
+    """
+    local = stage.offset @ basis
+    follow = stage.followers
+    if len(follow):
+        bones = stage.posed[follow]
+        local[:, follow] = affine_inverse(_parent_poses(stage, batch, bones)) @ batch.pose[:, bones]
+    return local
 
 
 def _repose(work: _Work) -> None:
