@@ -8,6 +8,11 @@ from enum import IntEnum
 
 import numpy as np
 
+# The tip counts as on its target within this share of the chain's length.
+REACHED = 1e-9
+# A distance or bone below this share of the chain's length has no direction.
+ZERO = 1e-12
+
 
 class Status(IntEnum):
     """Why the tip is not on its target, in the order of the `status` property of a chain."""

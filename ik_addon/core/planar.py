@@ -5,9 +5,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from .job import ChainJob, ChainResult
+from .bend_plane import cross, dot, hinge_frames
+from .job import ZERO, ChainJob, ChainResult
 from .transforms import TINY, perpendicular
-from .two_bone import ZERO, cross, dot, hinge_frames, place, triangle
+from .two_bone import place, triangle
 
 
 def solve(job: ChainJob, axis: int | np.ndarray, bend_sign: np.ndarray | float = 1.0) -> ChainResult:

@@ -2,58 +2,39 @@
 """Exact solve of a limb of two bones in space.
 
 The triangle of root, middle and tip has three known sides, so all that is free is the
-plane it lies in: the bend plane through the root-target line u, with the middle on the
-side Y and the normal N = u x Y. A pole sets Y; without one (AUTO) N is the FK pose's
-hinge, carried by the shortest turn from the FK tip direction to u.
+plane it lies in: `bend_plane` says which, and where no continuous answer exists.
+With the target on the root there is no plane; the upper bone keeps its FK direction.
 
-Where the answer cannot be continuous (a direction at right angles to u that is smooth
-for all u does not exist, hairy ball theorem):
-
-- AUTO jumps where the target lies exactly opposite the FK tip direction; there the plane
-  is kept. At a small angle e from that line the plane turns 2 / e times as fast as the
-  target does.
-- With a pole, the plane turns 1 / sin(e) times as fast as the target at an angle e from
-  the pole's line. Within `CONE` of that line the pole's side is therefore blended with
-  the AUTO side, which rules alone within `ALIGNED` (status POLE_ALIGNED). So a target
-  that crosses the line turns the bend step by step, also to the opposite side. One
-  direction stays singular at each end of the line: where the pole's side lies 120
-  degrees left-handed about u from the AUTO side, two thirds of the blend toward the pole.
-  The way round is the same for a limb and for its mirror image.
-- With the target on the root there is no line; the upper bone keeps its FK direction.
-
-Arrays inside this module have the batch last, ``(3, n)``: NumPy is several times faster
-along a long last axis than along one of three. `away` is u x N = -Y.
+Arrays inside this module have the batch last, ``(3, n)``.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from .job import ChainJob, ChainResult, Status
-from .transforms import TINY, perpendicular
+from .bend_plane import (  # noqa: F401
+    BENT,
+    STRAIGHT,
+    blend_sides,
+    carried_plane,
+    cross,
+    dot,
+    hinge_frames,
+    pole_turn,
+    smooth_step,
+    turned_plane,
+)
+from .job import REACHED, ZERO, ChainJob, ChainResult, Status
+from .transforms import TINY
+from .two_bone_few import few_clear_bends, few_limbs
 
-# Half angle of the cone around the root-target line in which pole and AUTO are blended.
-CONE = np.radians(5.0)
-# Half angle of the cone in which the pole does not determine the bend plane at all.
-ALIGNED = np.radians(0.1)
-# A distance or bone below this share of the chain's length has no direction.
-ZERO = 1e-12
-# The tip counts as on its target within this share of the chain's length.
-REACHED = 1e-9
+__all__ = ["bend_normal", "place", "solve", "solve_valid", "triangle"]
+
 # Temporaries of this many solves stay in the processor's cache.
-BLOCK = 768
+BLOCK = 1024
 
 _OK, _FAR, _NEAR = np.int8(Status.OK), np.int8(Status.TARGET_FAR), np.int8(Status.TARGET_NEAR)
 _ALIGNED = np.int8(Status.POLE_ALIGNED)
-_SIN_CONE, _SIN_ALIGNED = float(np.sin(CONE)), float(np.sin(ALIGNED))
-# Sine of the angle to a bone below which a hinge is taken as parallel to it.
-_PARALLEL = 1e-6
-# Length of the sum of two unit vectors below which they are taken as opposite.
-_OPPOSITE = 1e-6
-# Sines of the FK bend between which the rest hinge gives way to the FK plane's normal.
-_STRAIGHT, _BENT = 1e-4, 8e-4
-# How far the blend of two bend sides swings out; sets the singular 120 degrees.
-_DETOUR = float(np.sqrt(3.0))
 
 
 def solve(job: ChainJob) -> ChainResult:
@@ -79,24 +60,8 @@ def solve(job: ChainJob) -> ChainResult:
 def solve_valid(job: ChainJob) -> ChainResult:
     """`solve` without checks: all arrays of the job are float64 and share its batch shape."""
     batch = job.joints.shape[:-2]
-    angle = job.pole_angle
-    arrays = (
-        job.joints.reshape(-1, 3, 3).transpose(1, 2, 0),
-        job.target.reshape(-1, 3).T,
-        job.hinge.reshape(-1, 3).T,
-        None if job.pole is None else job.pole.reshape(-1, 3).T,
-        None if job.pole_mask is None else job.pole_mask.reshape(-1),
-        (angle if isinstance(angle, np.ndarray) else np.full(batch, angle)).reshape(-1),
-    )
-    count = arrays[0].shape[-1]
-    if count <= BLOCK:
-        turns, joints, residual, status = _solve_block(*arrays)
-    else:
-        blocks = [
-            _solve_block(*(a if a is None else a[..., i : i + BLOCK] for a in arrays))
-            for i in range(0, count, BLOCK)
-        ]
-        turns, joints, residual, status = (np.concatenate(parts) for parts in zip(*blocks, strict=True))
+    parts = few_limbs(job) or _solve_all(job)
+    turns, joints, residual, status = parts
     return ChainResult(
         rotations=turns.reshape(*batch, 2, 3, 3),
         joints=joints.reshape(*batch, 3, 3),
@@ -121,23 +86,50 @@ def bend_normal(joints: np.ndarray, rest_hinge: np.ndarray) -> np.ndarray:
         ``(..., 3)`` unit vectors at right angles to the upper bone.
     """
     joints, rest_hinge = np.asarray(joints, float), np.asarray(rest_hinge, float)
-    batch = np.broadcast_shapes(joints.shape[:-2], rest_hinge.shape[:-1])
-    rows = np.broadcast_to(joints, (*batch, 3, 3)).reshape(-1, 3, 3).transpose(1, 2, 0)
+    batch = joints.shape[:-2]
+    if rest_hinge.shape != (*batch, 3):
+        batch = np.broadcast_shapes(batch, rest_hinge.shape[:-1])
+        joints = np.broadcast_to(joints, (*batch, 3, 3))
+        rest_hinge = np.broadcast_to(rest_hinge, (*batch, 3))
+    clear = few_clear_bends(joints)
+    if clear is not None:
+        return clear.reshape(*batch, 3)
+    rows = joints.reshape(-1, 3, 3).transpose(1, 2, 0)
     bones = rows[1:] - rows[:2]
-    bones /= np.maximum(np.sqrt(dot(bones, bones)), TINY)[:, None]
+    bones *= (1.0 / np.maximum(np.sqrt(dot(bones, bones)), TINY))[:, None]
     normal = cross(bones[1], bones[0])
     bend = np.sqrt(dot(normal, normal))
-    normal /= np.maximum(bend, TINY)
-    straight = bend < _BENT
+    normal *= 1.0 / np.maximum(bend, TINY)
+    straight = bend < BENT
     if straight.any():
         axis = np.where(dot(bones[0], bones[0]) > 0.5, bones[0], bones[1])
-        rest = np.broadcast_to(rest_hinge, (*batch, 3)).reshape(-1, 3).T
+        rest = rest_hinge.reshape(-1, 3).T
         rest = rest / np.maximum(np.sqrt(dot(rest, rest)), TINY)
         _, rest, across = hinge_frames(axis[None], rest)[:, 0]
-        weight = smooth_step(bend, _STRAIGHT, _BENT)
+        weight = smooth_step(bend, STRAIGHT, BENT)
         cosine, sine = blend_sides(weight, dot(normal, rest), dot(normal, across))
         normal = np.where(straight, cosine * rest + sine * across, normal)
     return normal.T.reshape(*batch, 3)
+
+
+def _solve_all(job: ChainJob) -> tuple[np.ndarray, ...]:
+    """`_solve_block` in blocks of `BLOCK` limbs."""
+    joints = job.joints.reshape(-1, 3, 3).transpose(1, 2, 0)
+    target, hinge = job.target.reshape(-1, 3).T, job.hinge.reshape(-1, 3).T
+    pole = None if job.pole is None else job.pole.reshape(-1, 3).T
+    mask = None if job.pole_mask is None else job.pole_mask.reshape(-1)
+    angle = np.broadcast_to(job.pole_angle, job.joints.shape[:-2]).reshape(-1)
+    count = joints.shape[-1]
+    if count <= BLOCK:
+        return _solve_block(joints, target, hinge, pole, mask, angle)
+    solved = np.empty((18, count)).T, np.empty((9, count)).T, np.empty(count), np.empty(count, np.int8)
+    for start in range(0, count, BLOCK):
+        cut = np.s_[..., start : start + BLOCK]
+        poles = None if pole is None else pole[cut], None if mask is None else mask[cut]
+        block = _solve_block(joints[cut], target[cut], hinge[cut], *poles, angle[cut])
+        for whole, part in zip(solved, block, strict=True):
+            whole[start : start + BLOCK] = part
+    return solved
 
 
 def _solve_block(
@@ -161,7 +153,7 @@ def _solve_block(
     if pole is not None:
         vectors[5] = pole
     sizes = np.sqrt(dot(vectors, vectors))
-    vectors /= np.maximum(sizes, TINY)[:, None]
+    vectors *= (1.0 / np.maximum(sizes, TINY))[:, None]
     lengths, distance, line = sizes[:2], sizes[3], vectors[3]
 
     zero = on_root = None
@@ -184,31 +176,6 @@ def _solve_block(
     if angle.any():
         plane = turned_plane(plane, np.cos(angle), np.sin(angle))
     return *place(frames[:, :2], zero, line, plane, angles, joints[0], lengths, target), status
-
-
-def hinge_frames(bones: np.ndarray, hinge: np.ndarray) -> np.ndarray:
-    """Frames (bone, hinge, bone x hinge) of the unit ``bones`` ``(k, 3, n)``.
-
-    The hinge ``(3, n)``, unit, is made orthogonal to each bone. One that is parallel to a
-    bone is replaced by the normal of the first two bones' plane, in a straight chain by
-    `perpendicular`. Returns ``(3, k, 3, n)``.
-    """
-    frames = np.empty((3, *bones.shape))
-    normals = hinge - dot(bones, hinge)[:, None] * bones
-    squares = dot(normals, normals)
-    parallel = squares < _PARALLEL**2
-    if parallel.any():
-        first = np.where(dot(bones[0], bones[0]) > 0.5, bones[0], bones[1 % len(bones)])
-        plane = cross(bones[1 % len(bones)], bones[0])
-        straight = dot(plane, plane) < _PARALLEL**2
-        plane = np.where(straight, perpendicular(first.T).T, plane)
-        normals = np.where(parallel.any(axis=0), plane, hinge)
-        normals = normals - dot(bones, normals)[:, None] * bones
-        squares = np.maximum(dot(normals, normals), TINY)
-    frames[0] = bones
-    np.divide(normals, np.sqrt(squares)[:, None], out=frames[1])
-    frames[2] = cross(bones, frames[1])
-    return frames
 
 
 def triangle(
@@ -299,87 +266,3 @@ def place(
     gap = joints[2] - target
     count = len(gap[0])
     return turns.reshape(18, count).T, joints.reshape(9, count).T, np.sqrt(dot(gap, gap))
-
-
-def carried_plane(tip: np.ndarray, plane: np.ndarray, line: np.ndarray) -> np.ndarray:
-    """The FK bend plane ``(2, 3, n)`` after the shortest turn of ``tip`` onto ``line``.
-
-    For vectors at right angles to ``tip`` that turn is the reflection that swaps tip and
-    -line, which needs no angle.
-    """
-    middle = tip + line
-    square = dot(middle, middle)
-    opposite = square < _OPPOSITE**2
-    ratio = 2.0 * dot(plane, middle) / np.maximum(square, TINY)
-    carried = plane - ratio[:, None] * middle
-    if opposite.any():
-        normal = plane[0] - dot(plane[0], line) * line
-        normal /= np.maximum(np.sqrt(dot(normal, normal)), TINY)
-        carried = np.where(opposite, np.stack([normal, cross(line, normal)]), carried)
-    return carried
-
-
-def pole_turn(
-    pole: np.ndarray, plane: np.ndarray, mask: np.ndarray | None, on_root: np.ndarray | None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
-    """Turn about the line from the AUTO side to the pole's.
-
-    Returns cosine and sine ``(n,)``, and where the pole does not determine the plane.
-    """
-    sine, away = dot(pole, plane)
-    off_line = np.sqrt(sine * sine + away * away)
-    if on_root is not None:
-        off_line = np.where(on_root, 0.0, off_line)
-    safe = np.maximum(off_line, TINY)
-    cosine, sine = -away / safe, sine / safe
-    near = off_line < _SIN_CONE
-    aligned = None
-    if near.any():
-        part = blend_sides(smooth_step(off_line, _SIN_ALIGNED, _SIN_CONE), cosine, sine)
-        cosine, sine = np.where(near, part[0], cosine), np.where(near, part[1], sine)
-        aligned = off_line < _SIN_ALIGNED
-    if mask is not None:
-        cosine, sine = np.where(mask, cosine, 1.0), np.where(mask, sine, 0.0)
-        aligned = None if aligned is None else aligned & mask
-    return cosine, sine, aligned
-
-
-def blend_sides(weight: np.ndarray, cosine: np.ndarray, sine: np.ndarray) -> np.ndarray:
-    """Cosine and sine ``(2, n)`` of part of a turn: none at weight 0, all of it at 1.
-
-    A plain mean of both directions would be singular for opposite ones, which is what a
-    limb that stays in its plane meets. The detour moves that place to where the cosine
-    is -1/2, the sine -sqrt(3)/2 and the weight 2/3; it vanishes where both agree.
-    """
-    rest = 1.0 - weight
-    mean = np.stack([rest + weight * cosine, weight * (sine + _DETOUR * rest * (1.0 - cosine))])
-    size = np.sqrt(mean[0] * mean[0] + mean[1] * mean[1])
-    mean[0] += size == 0.0
-    return mean / (size + (size == 0.0))
-
-
-def turned_plane(plane: np.ndarray, cosine: np.ndarray, sine: np.ndarray) -> np.ndarray:
-    """The plane ``(2, 3, n)`` turned about the line."""
-    turned = cosine * plane
-    turned[0] += sine * plane[1]
-    turned[1] -= sine * plane[0]
-    return turned
-
-
-def smooth_step(x: np.ndarray, low: float, high: float) -> np.ndarray:
-    """From 0 at ``low`` to 1 at ``high``, with no slope at both ends."""
-    t = np.minimum(np.maximum((x - low) / (high - low), 0.0), 1.0)
-    return t * t * (3.0 - 2.0 * t)
-
-
-def dot(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Dot product, ``(..., 3, n) -> (..., n)``; the order of the sum never depends on n."""
-    products = a * b
-    return products[..., 0, :] + products[..., 1, :] + products[..., 2, :]
-
-
-def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """Cross product of ``(..., 3, n)``, over the components x, y, z, x, y."""
-    a = np.concatenate((a, a[..., :2, :]), axis=-2)
-    b = np.concatenate((b, b[..., :2, :]), axis=-2)
-    return a[..., 1:4, :] * b[..., 2:5, :] - a[..., 2:5, :] * b[..., 1:4, :]

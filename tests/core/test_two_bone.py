@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from limbs import X, Y, Z, angle_between, bone_lengths, check_sound, forward, least_gap, unit
 
-from ik_addon.core import two_bone
+from ik_addon.core import bend_plane, two_bone
 from ik_addon.core.job import ChainJob, Status
 from ik_addon.core.transforms import (
     affine_inverse,
@@ -22,6 +22,7 @@ from ik_addon.core.transforms import (
     transform_vector,
 )
 from ik_addon.core.two_bone import bend_normal, solve
+from ik_addon.core.two_bone_few import FEW, few_limbs
 
 ELBOW = np.array([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
 ROOT2 = np.sqrt(2.0)
@@ -232,7 +233,7 @@ def test_reachable_targets_are_reached_in_the_plane_of_the_pole():
     assert result.residual.max() <= 1e-9
     check_sound(job, result)
     side, angle = bend_side(job)
-    wide = angle > two_bone.CONE
+    wide = angle > bend_plane.CONE
     normal = np.cross(unit(job.target - job.joints[:, 0]), side)
     bent = result.joints[:, 1] - result.joints[:, 0]
     height = np.abs(np.sum(bent * side, axis=-1))
@@ -356,7 +357,7 @@ def stepped(job, size, seed):
 def test_continuity_with_a_pole():
     job = limbs_and_targets(200_000, seed=5)
     moved, inside = stepped(job, 1e-6, seed=6)
-    wide = inside & (bend_side(job)[1] > two_bone.CONE) & (bend_side(moved)[1] > two_bone.CONE)
+    wide = inside & (bend_side(job)[1] > bend_plane.CONE) & (bend_side(moved)[1] > bend_plane.CONE)
     assert steps_and_ratio(job, moved)[wide].max() <= 25.0
 
 
@@ -426,7 +427,7 @@ def test_in_the_middle_of_the_cone_the_fk_side_rules():
 def test_the_cone_ends_without_a_step():
     target = np.array([1.5, 0.0, 0.0])
     at = [
-        solve(ChainJob(ELBOW, target, Z, turn(unit([0, 1, 2]), np.degrees(two_bone.CONE) + e) @ X)).joints
+        solve(ChainJob(ELBOW, target, Z, turn(unit([0, 1, 2]), np.degrees(bend_plane.CONE) + e) @ X)).joints
         for e in (-1e-6, 1e-6)
     ]
     assert np.abs(at[0] - at[1]).max() <= 1e-6
@@ -738,3 +739,40 @@ def test_least_gap_is_what_the_tests_think():
     target = np.array([3.0, 0.0, 0.0])
     assert least_gap(ELBOW, target) == pytest.approx(1.0)
     assert least_gap(ELBOW * 1.0, 0.0 * target) == pytest.approx(0.0)
+
+
+def test_few_limbs_in_plain_floats_equal_the_arrays_to_the_bit():
+    rng = np.random.default_rng(16)
+    for seed in range(300):
+        count = int(rng.integers(1, FEW + 1))
+        job = limbs_and_targets(count, seed, low=0.0, high=1.3, inner=0.9, pole=seed % 3 > 0)
+        mask = rng.random(count) < 0.7 if seed % 3 == 1 else None
+        angle = rng.normal(size=count) if seed % 2 else np.zeros(count)
+        job = ChainJob(job.joints, job.target, job.hinge, job.pole, mask, angle).validated()
+        few = few_limbs(job)
+        if few is not None:
+            for found, expected in zip(few, two_bone._solve_all(job), strict=True):
+                assert np.array_equal(found, expected)
+        else:
+            near = bend_side(job)[1] < bend_plane.CONE
+            assert (near if mask is None else near & mask).any()
+
+
+def test_many_or_singular_limbs_are_left_to_the_arrays():
+    many = limbs_and_targets(FEW + 1, seed=17).validated()
+    assert few_limbs(many) is None
+    for change in DEGENERATE.values():
+        if "tiny limb" not in change and change.keys() & {"hinge", "pole"}:
+            case = {"joints": ELBOW, "target": X, "hinge": Z} | change
+            job = ChainJob(**{k: np.array(v, float) for k, v in case.items()}).validated()
+            assert (few_limbs(job) is None) == (change != DEGENERATE["tiny pole"])
+
+
+def test_bend_normals_of_few_poses_equal_those_of_many_to_the_bit():
+    rng = np.random.default_rng(18)
+    joints, rest = rng.normal(size=(40, 3, 3)), rng.normal(size=(40, 3))
+    joints[::5, 2] = 2.0 * joints[::5, 1] - joints[::5, 0] + 10.0 ** rng.uniform(-5, -2, (8, 1))
+    many = bend_normal(joints, rest)
+    for i in range(40):
+        assert np.array_equal(bend_normal(joints[i], rest[i]), many[i])
+        assert np.array_equal(bend_normal(joints[i : i + 2], rest[i : i + 2]), many[i : i + 2])
