@@ -323,9 +323,9 @@ class _Compiler:
     def _bones_behind(self, chain: core.Chain) -> _Behind:
         if not chain.bones:
             return _Behind()
-        last = chain.end if chain.end >= 0 else chain.bones[-1]
-        # The chain's own bones count as read; their constraints act after the solve.
-        own = {*chain.bones, last}
+        # The chain's own bones count as read; their constraints act after the solve. The head
+        # of an end bone that is not turned hangs on the bone before it alone.
+        own = set(chain.written)
         parent = int(self.skeleton.parents[chain.bones[0]])
         start = (self.rigs[chain.rig], self._bone_name(parent) if parent >= 0 else "")
         behind = self._walk([start])

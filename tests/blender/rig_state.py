@@ -4,6 +4,7 @@
 from typing import Any
 
 import bpy
+import numpy as np
 
 from ik_addon.blender import compat
 
@@ -77,6 +78,25 @@ def dump() -> dict[str, Any]:
     }
 
 
+# What a solve writes: Blender's float32 poses, from which it starts, carry noise in the last digits.
+SOLVED = ("rotation_quaternion", "rotation_euler", "rotation_axis_angle", "ik_solved_rotation", "residual")
+NOISE = 1e-6
+
+
+def differences(a: Any, b: Any, path: str = "") -> list[str]:
+    """Where two dumps differ, a readable line for each value; only solved values may carry noise."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        keys = [*a, *(key for key in b if key not in a)]
+        return [line for key in keys for line in differences(a.get(key), b.get(key), f"{path}/{key}")]
+    if isinstance(a, list) and isinstance(b, list) and len(a) == len(b):
+        pairs = enumerate(zip(a, b, strict=True))
+        return [line for i, pair in pairs for line in differences(*pair, f"{path}/{i}")]
+    same = a == b
+    if not same and path.endswith(SOLVED):
+        same = np.allclose(a, b, rtol=0.0, atol=NOISE)
+    return [] if same else [f"{path}: {a} -> {b}"]
+
+
 def _object(ob: bpy.types.Object) -> dict[str, Any]:
     data = ob.animation_data
     return {
@@ -114,8 +134,13 @@ def _driver(curve: bpy.types.FCurve) -> tuple[Any, ...]:
 
 
 def _action(action: bpy.types.Action) -> list[Any]:
+    if hasattr(action, "layers"):
+        bags = [bag for layer in action.layers for strip in layer.strips for bag in strip.channelbags]
+        collections = [(bag.slot.identifier, bag.fcurves) for bag in bags]
+    else:
+        collections = [("", action.fcurves)]
     return sorted(
-        (curve.data_path, curve.array_index, curve.mute, [tuple(key.co) for key in curve.keyframe_points])
-        for curves in compat.all_curve_collections(action)
+        (slot, curve.data_path, curve.array_index, curve.mute, [tuple(k.co) for k in curve.keyframe_points])
+        for slot, curves in collections
         for curve in curves
     )

@@ -1,0 +1,286 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the panels show, read off a layout that takes down what is drawn on it."""
+
+import timeit
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import bpy
+import pytest
+from rig_state import dump, make_empty, make_rig
+
+from ik_addon.ui import panels
+
+pytestmark = pytest.mark.usefixtures("fresh")
+
+FUNCTIONS = bpy.types.UILayout.bl_rna.functions
+ICONS = FUNCTIONS["label"].parameters["icon"].enum_items
+NESTED = ("row", "column", "box", "split")
+
+
+@dataclass
+class Sheet:
+    """Stands in for `UILayout`: accepts what that accepts, and takes it down.
+
+    Attributes:
+        calls: (function, positional arguments, named arguments), of nested layouts too.
+    """
+
+    calls: list[tuple[str, tuple, dict]] = field(default_factory=list)
+
+    def __getattr__(self, name: str) -> Any:
+        parameters = FUNCTIONS[name].parameters.keys()
+
+        def draw(*args: Any, **named: Any) -> Any:
+            assert set(named) <= {*parameters, "text_ctxt"}, f"{name} has no {set(named) - set(parameters)}"
+            assert named.get("icon", "NONE") in ICONS
+            if name in ("prop", "prop_search"):
+                assert args[1] in args[0].bl_rna.properties, f"{args[0]} has no '{args[1]}'"
+            if name == "prop_search":
+                assert args[3] in args[2].bl_rna.properties
+            self.calls.append((name, args, named))
+            if name == "operator":
+                module, operator = args[0].split(".")
+                assert operator in dir(getattr(bpy.ops, module)), f"no operator {args[0]}"
+            return Sheet(self.calls) if name in NESTED else SimpleNamespace()
+
+        return draw
+
+    def props(self, owner: Any = None) -> list[str]:
+        """Names of the properties drawn, of one owner or of all."""
+        drawn = [args for name, args, _ in self.calls if name in ("prop", "prop_search")]
+        return [args[1] for args in drawn if owner is None or args[0] == owner]
+
+    def labels(self) -> list[str]:
+        return [named.get("text", "") for name, _, named in self.calls if name == "label"]
+
+
+def context_of(ob: bpy.types.Object | None) -> Any:
+    scene = bpy.context.scene
+    return SimpleNamespace(
+        object=ob,
+        scene=scene,
+        # Without a window Blender's own scale of the interface is 0.
+        preferences=SimpleNamespace(system=SimpleNamespace(ui_scale=1.0)),
+        window_manager=bpy.context.window_manager,
+        region=SimpleNamespace(width=280),
+        path_resolve=lambda path: {
+            "object": ob, "object.ik_chains": ob.ik_chains, "object.ik_chains_index": ob.ik_chains_index
+        }[path],
+    )  # fmt: skip
+
+
+def draw(panel: type, ob: bpy.types.Object | None) -> Sheet | None:
+    """What a panel draws, None when it is not shown."""
+    context = context_of(ob)
+    if not panel.poll(context):
+        return None
+    sheet = Sheet()
+    panel.draw(SimpleNamespace(layout=sheet), context)
+    return sheet
+
+
+@pytest.fixture
+def rig(fresh: Any) -> bpy.types.Object:
+    ob = make_rig()
+    bpy.ops.ik_chain.add(object="Rig", end_bone="shin", name="leg")
+    return ob
+
+
+LIMB = ("solver", "root_bone", "end_bone", "use_tail")
+SECTIONS = [cls for cls in panels.CLASSES if issubclass(cls, bpy.types.Panel)]
+
+
+@pytest.mark.parametrize("panel", SECTIONS, ids=lambda panel: panel.__name__)
+def test_drawing_only_reads(rig: bpy.types.Object, panel: type) -> None:
+    before = dump()
+    assert draw(panel, rig) is not None
+    assert dump() == before
+
+
+@pytest.mark.parametrize("panel", SECTIONS, ids=lambda panel: panel.__name__)
+def test_shown_for_armature_objects_outside_edit_mode(rig: bpy.types.Object, panel: type) -> None:
+    assert panel.poll(context_of(rig))
+    assert not panel.poll(context_of(None))
+    assert not panel.poll(context_of(make_empty("Door", (0.0, 0.0, 0.0))))
+    bpy.ops.object.mode_set(mode="POSE")
+    assert panel.poll(context_of(rig))
+    bpy.ops.object.mode_set(mode="EDIT")
+    assert not panel.poll(context_of(rig))
+
+
+def test_without_chains_only_the_list_is_shown() -> None:
+    bare = make_rig("Bare")
+    assert [panel for panel in SECTIONS if panel.poll(context_of(bare))] == [panels.IKCHAIN_PT_main]
+    operators = [args[0] for name, args, _ in draw(panels.IKCHAIN_PT_main, bare).calls if name == "operator"]
+    assert operators == ["ik_chain.add", "ik_chain.remove"]
+
+
+@pytest.mark.parametrize(
+    ("settings", "solver", "target", "pole"),
+    [
+        (
+            {"solver": "TWO_BONE"},
+            [*LIMB, "softness", "use_planar"],
+            ["target_space", "target_location"],
+            ["pole_mode", "pole_angle"],
+        ),
+        (
+            {"use_planar": True},
+            [*LIMB, "softness", "use_planar", "planar_axis", "bend_sign"],
+            ["target_space", "target_location"],
+            None,
+        ),
+        (
+            {"solver": "FABRIK", "use_tail": False, "use_rotation": True, "pole_mode": "POINT"},
+            [*LIMB, "softness", "iterations", "tolerance"],
+            ["target_space", "target_location", "use_rotation", "target_rotation"],
+            ["pole_mode", "pole_space", "pole_location", "pole_angle"],
+        ),
+        (
+            {"solver": "AIM", "aim_mode": "LOOK_AT", "pole_mode": "DIRECTION"},
+            ["solver", "end_bone", "aim_mode", "aim_axis", "up_axis"],
+            ["target_space", "target_location"],
+            ["pole_mode", "pole_space", "pole_location"],
+        ),
+        (
+            {"solver": "AIM", "aim_mode": "MATCH_ROTATION", "pole_mode": "POINT"},
+            ["solver", "end_bone", "aim_mode", "offset_yaw"],
+            ["target_space", "target_rotation"],
+            None,
+        ),
+    ],
+    ids=["two-bone", "planar", "fabrik", "look at", "match rotation"],
+)
+def test_only_what_the_solver_uses_is_shown(
+    rig: bpy.types.Object,
+    settings: dict[str, Any],
+    solver: list[str],
+    target: list[str],
+    pole: list[str] | None,
+) -> None:
+    chain = rig.ik_chains[0]
+    for name, value in settings.items():
+        setattr(chain, name, value)
+    assert draw(panels.IKCHAIN_PT_solver, rig).props(chain) == solver
+    assert draw(panels.IKCHAIN_PT_target, rig).props(chain) == target
+    sheet = draw(panels.IKCHAIN_PT_pole, rig)
+    assert (sheet and sheet.props(chain)) == pole
+
+
+def test_a_custom_space_shows_its_object_and_of_an_armature_its_bone(rig: bpy.types.Object) -> None:
+    chain = rig.ik_chains[0]
+    chain.target_space = chain.pole_space = "CUSTOM"
+    chain.pole_mode = "POINT"
+    chain.target, chain.pole_target = rig, make_empty("Knee", (0.0, -1.0, 0.5))
+    shown = draw(panels.IKCHAIN_PT_target, rig).props(chain)
+    assert shown == ["target_space", "target", "subtarget", "target_location"]
+    shown = draw(panels.IKCHAIN_PT_pole, rig).props(chain)
+    assert shown == ["pole_mode", "pole_space", "pole_target", "pole_location", "pole_angle"]
+
+
+def test_the_list_shows_the_status_of_every_chain(rig: bpy.types.Object) -> None:
+    bpy.ops.ik_chain.add(object="Rig", end_bone="control", root_bone="control", solver="FABRIK", name="far")
+    rig.ik_chains["far"].target_location = (0.0, 0.0, -9.0)
+    bpy.context.view_layer.update()
+    expected = ("OK", "CHECKMARK"), ("TARGET_FAR", "ERROR")
+    for chain, (status, icon) in zip(rig.ik_chains, expected, strict=True):
+        assert chain.status == status
+        sheet = Sheet()
+        panels.IKCHAIN_UL_chains.draw_item(None, None, sheet, rig, chain, 0, rig, "")
+        assert sheet.props(chain) == ["name", "influence", "mute"]
+        shown = [named["icon_value"] for name, _, named in sheet.calls if name == "label"]
+        assert shown == [ICONS[icon].value]
+
+
+def test_the_result_shows_status_and_residual_in_units_of_the_scene(rig: bpy.types.Object) -> None:
+    rig.ik_chains[0].target_location = (0.1, 0.0, 1.0 - 2.0)
+    bpy.context.view_layer.update()
+    labels = draw(panels.IKCHAIN_PT_result, rig).labels()
+    assert labels[:3] == ["Status", "Out of Reach", "Residual"]
+    reach = sum(bone.length for bone in (rig.data.bones["thigh"], rig.data.bones["shin"]))
+    assert labels[3] == bpy.utils.units.to_string("METRIC", "LENGTH", 2.0 - reach, precision=6)
+    bpy.context.scene.unit_settings.system = "IMPERIAL"
+    assert draw(panels.IKCHAIN_PT_result, rig).labels()[3].endswith("'")
+
+
+def test_a_broken_chain_says_why_in_lines_that_fit(rig: bpy.types.Object) -> None:
+    rig.ik_chains[0].end_bone = "a bone that is long gone"
+    bpy.context.view_layer.update()
+    labels = draw(panels.IKCHAIN_PT_result, rig).labels()
+    assert labels[:2] == ["Status", "Broken"]
+    message = labels[2:]
+    assert len(message) > 1 and max(map(len, message)) <= 34
+    assert " ".join(message) == rig.ik_chains[0].message
+    assert "'a bone that is long gone' does not exist" in " ".join(message)
+
+
+def test_move_buttons_are_off_at_the_ends_of_the_list(rig: bpy.types.Object) -> None:
+    enabled = []
+
+    class Column(Sheet):
+        def row(self) -> Any:
+            row = Sheet(self.calls)
+            enabled.append(row)
+            return row
+
+    bpy.ops.ik_chain.add(object="Rig", end_bone="foot")
+    panels._draw_list_buttons(Column(), rig)
+    assert [row.enabled for row in enabled] == [True, True, False]
+
+
+def test_keyed_and_driven_settings_show_the_value_of_the_frame(rig: bpy.types.Object) -> None:
+    """The data that is drawn is the original: Blender brings the animated values back to it."""
+    scene, chain = bpy.context.scene, rig.ik_chains[0]
+    for frame, influence, mute in ((1, 0.0, False), (11, 1.0, True)):
+        chain.influence, chain.mute = influence, mute
+        chain.keyframe_insert("influence", frame=frame)
+        chain.keyframe_insert("mute", frame=frame)
+    curve = rig.driver_add("ik_chains[0].softness")
+    curve.driver.type = "SUM"
+    variable = curve.driver.variables.new()
+    variable.type = "SINGLE_PROP"
+    variable.targets[0].id_type, variable.targets[0].id = "SCENE", scene
+    variable.targets[0].data_path = "render.fps_base"
+    scene.render.fps_base = 0.5
+    scene.frame_set(6)
+    assert (chain.influence, chain.mute, chain.softness) == pytest.approx((0.5, False, 0.5))
+    scene.frame_set(11)
+    assert (chain.influence, chain.mute) == (1.0, True)
+
+
+@pytest.mark.timing
+def test_drawing_takes_less_than_a_millisecond_on_500_bones() -> None:
+    armature = bpy.data.armatures.new("Big")
+    ob = bpy.data.objects.new("Big", armature)
+    bpy.context.scene.collection.objects.link(ob)
+    bpy.context.view_layer.objects.active = ob
+    bpy.ops.object.mode_set(mode="EDIT")
+    for i in range(500):
+        bone = armature.edit_bones.new(f"bone{i}")
+        bone.head, bone.tail = (0.0, 0.0, i), (0.0, 0.1 * (i % 2), i + 1.0)
+        bone.parent = armature.edit_bones.get(f"bone{i - 1}")
+    bpy.ops.object.mode_set(mode="OBJECT")
+    for i in range(20):
+        bpy.ops.ik_chain.add(object="Big", end_bone=f"bone{2 * i + 1}")
+
+    layout = Blank()
+    panel = SimpleNamespace(layout=layout)
+    context = context_of(ob)
+
+    def draw_all() -> None:
+        for section in SECTIONS:
+            if section.poll(context):
+                section.draw(panel, context)
+        for chain in ob.ik_chains:
+            panels.IKCHAIN_UL_chains.draw_item(None, context, layout, ob, chain, 0, ob, "")
+
+    assert min(timeit.repeat(draw_all, number=10, repeat=10)) / 10 < 0.001
+
+
+class Blank:
+    """Takes everything and does nothing."""
+
+    def __getattr__(self, _name: str) -> Any:
+        return lambda *_args, **_named: self
