@@ -7,7 +7,7 @@ import importlib
 ADDON_ID = __package__.rpartition(".")[0] or __package__
 
 # Each has register() and unregister(); later ones build on earlier ones.
-MODULES = ("blender.properties", "ops", "ui", "cli", "blender.handlers")
+MODULES = ("blender.properties", "blender.bake_store", "ops", "ui", "cli", "blender.handlers")
 
 
 def _modules() -> list:

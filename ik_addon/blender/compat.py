@@ -57,9 +57,123 @@ def slot_curve_collections(action: bpy.types.Action, ob: bpy.types.ID) -> Iterat
     for layer in action.layers:
         for strip in layer.strips:
             for bag in strip.channelbags:
-                users = bag.slot.users() if bag.slot is not None else ()
+                users = slot_users(action, bag.slot_handle)
                 if not users or ob in users:
                     yield bag.fcurves
+
+
+def slot_users(action: bpy.types.Action, handle: int) -> list[bpy.types.ID]:
+    """What plays the curves of an action's slot, as often as it does.
+
+    As assigned action, in an NLA strip or in an Action constraint. Not by `slot.users()`:
+    on Blender 4.5 that crashes while an armature has not been evaluated.
+    """
+    users = bpy.data.user_map(subset=[action])[action]
+    return [user for user in users for _ in range(_uses(user, action, handle))]
+
+
+def has_slots(action: bpy.types.Action) -> bool:
+    """Whether the curves of an action lie in slots: Blender 4.4 and later."""
+    return hasattr(action, "slots")
+
+
+def slot_handle(ob: bpy.types.ID) -> int:
+    """The number of the assigned slot inside its action; 0 where there are no slots."""
+    slot = getattr(ob.animation_data, "action_slot", None)
+    return slot.handle if slot is not None else 0
+
+
+def find_slot(action: bpy.types.Action, handle: int, ob: bpy.types.ID) -> Any:
+    """The slot of an action with this number, or None.
+
+    A number that was noted before Blender 4.4 is 0: it stands for the slot of `ob`.
+    """
+    if not hasattr(action, "slots"):
+        return None
+    if handle == 0 and ob.animation_data.action == action:
+        return ob.animation_data.action_slot
+    return next((slot for slot in action.slots if slot.handle == handle), None)
+
+
+def assign_action(ob: bpy.types.ID, action: bpy.types.Action | None, handle: int) -> None:
+    """Assign an action, and its slot of this number."""
+    ob.animation_data.action = action
+    if action is not None and hasattr(action, "slots"):
+        ob.animation_data.action_slot = find_slot(action, handle, ob)
+
+
+def ensure_slot(ob: bpy.types.ID) -> bool:
+    """Give `ob` a slot of its action when it has none; returns whether one was made.
+
+    Without a slot the curves of an action do not play.
+    """
+    data = ob.animation_data
+    if not hasattr(data.action, "slots") or data.action_slot is not None:
+        return False
+    data.action_slot = data.action.slots.new(id_type=ob.id_type, name=ob.name)
+    return True
+
+
+def remove_slot(action: bpy.types.Action, slot: Any) -> None:
+    """Remove a slot of an action; does nothing before Blender 4.4."""
+    if slot is not None:
+        action.slots.remove(slot)
+
+
+def curve_groups(action: bpy.types.Action, slot: Any) -> Any:
+    """The groups of the curves of a slot; an empty tuple where it has no curves."""
+    if not hasattr(action, "slots"):
+        return action.groups
+    bag = channelbag(action, slot) if slot is not None else None
+    return bag.groups if bag is not None else ()
+
+
+def new_curve(
+    action: bpy.types.Action, slot: Any, path: str, index: int, group: str
+) -> tuple[bpy.types.FCurve, bool]:
+    """A new F-curve in a group of this name, if any; also returns whether the group was made."""
+    if not hasattr(action, "slots"):
+        made = bool(group) and group not in action.groups
+        return action.fcurves.new(path, index=index, action_group=group), made
+    bag = channelbag(action, slot, ensure=True)
+    curve = bag.fcurves.new(path, index=index)
+    if not group:
+        return curve, False
+    made = group not in bag.groups
+    # By hand: the argument for it has another name, or none, in some versions.
+    curve.group = bag.groups.new(group) if made else bag.groups[group]
+    return curve, made
+
+
+def plays_elsewhere(ob: bpy.types.ID) -> bool:
+    """Whether the curves of `ob`'s action and slot are played by anything else.
+
+    That is another object, an NLA strip or an Action constraint, also of `ob` itself.
+    Other slots of the same action do not count.
+    """
+    action = ob.animation_data.action
+    if action.users - action.use_fake_user <= 1:
+        return False
+    return len(slot_users(action, slot_handle(ob))) > 1
+
+
+def _uses(user: bpy.types.ID, action: bpy.types.Action, handle: int) -> int:
+    """How often an ID plays the curves of an action's slot."""
+    data = getattr(user, "animation_data", None)
+    places = [(data.action, getattr(data, "action_slot", None))] if data else []
+    strips = [strip for track in data.nla_tracks for strip in track.strips] if data else []
+    while strips:
+        strip = strips.pop()
+        strips.extend(strip.strips)
+        places.append((strip.action, getattr(strip, "action_slot", None)))
+    if isinstance(user, bpy.types.Object):
+        owners = [user, *(user.pose.bones if user.pose else ())]
+        constraints = [c for owner in owners for c in owner.constraints if c.type == "ACTION"]
+        places.extend((c.action, getattr(c, "action_slot", None)) for c in constraints)
+    return sum(
+        other == action and (not hasattr(action, "slots") or (slot is not None and slot.handle == handle))
+        for other, slot in places
+    )
 
 
 def curve_plays(curve: bpy.types.FCurve, in_nla: bool) -> bool:

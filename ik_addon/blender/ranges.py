@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Collection, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -83,7 +83,10 @@ def run(steps: Generator[Any, None, T]) -> T:
 
 
 def solve_range(
-    scene: bpy.types.Scene, rigs: Sequence[bpy.types.Object], frames: Sequence[float]
+    scene: bpy.types.Scene,
+    rigs: Sequence[bpy.types.Object],
+    frames: Sequence[float],
+    without: Collection[tuple[str, str]] = (),
 ) -> Generator[float, None, RangeSolution]:
     """Read and solve frames of some rigs, and of the rigs they depend on.
 
@@ -93,6 +96,7 @@ def solve_range(
     Args:
         scene: the scene whose animation is meant.
         frames: ``(F,)``, whole or fractional.
+        without: armature and chain names of chains that are solved as if they were muted.
     """
     groups = groups_of_rigs(rigs)
     everything = [ob for group in groups for ob in group]
@@ -116,7 +120,8 @@ def solve_range(
                     runs[place][-1][1].append(reading)
                 yield number / len(frames)
             for place, group_runs in enumerate(runs):
-                parts[place].extend(_solve_run(plan, readings) for plan, readings in group_runs)
+                left_out = _places(groups[place], without)
+                parts[place].extend(_solve_run(plan, readings, left_out) for plan, readings in group_runs)
     times = np.asarray(frames, float)
     for group, group_parts in zip(groups, parts, strict=True):
         for number, ob in enumerate(group):
@@ -138,8 +143,15 @@ class _Part:
     tip: np.ndarray
 
 
-def _solve_run(plan: Plan, readings: list[Reading]) -> _Part:
+def _places(group: Sequence[bpy.types.Object], without: Collection[tuple[str, str]]) -> list[int]:
+    """Places of some chains among those of all rigs of a group."""
+    names = [(ob.name, chain.name) for ob in group for chain in ob.ik_chains]
+    return [place for place, name in enumerate(names) if name in without]
+
+
+def _solve_run(plan: Plan, readings: list[Reading], left_out: list[int]) -> _Part:
     reading = stack(readings)
+    reading.batch.settings["influence"][:, left_out] = 0.0
     solution = solve(plan.stage, reading.batch)
     rows, changed, first = [], [], 0
     for rig in plan.rigs:

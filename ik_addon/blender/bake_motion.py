@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The motion that a bake writes: sampled with `solve_range`, fitted with curves."""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import bpy
+import numpy as np
+
+from ..core import between
+from ..core.channels import continuous, from_quaternion, to_quaternion
+from ..core.transforms import make_compatible
+from . import animation, keys, memory
+from .bake_checks import Choice
+from .bake_curves import Curves as CurvesByPath
+from .ranges import BoneTrack, ChainTrack, RangeSolution, solve_range
+
+# The pose half-way between two keys is solved, too, where the keys around might foretell it
+# worse than this (radians).
+DOUBT = np.radians(0.01)
+# Share of the progress that the keys take; the rest is for poses between them.
+SHARE = 0.6
+
+Variant = frozenset[tuple[str, str]]
+
+
+@dataclass(frozen=True)
+class Motion:
+    """The solved rotation of k bones of a rig.
+
+    Attributes:
+        frames: ``(S,)`` of the keys.
+        bones, modes: names and rotation modes.
+        owners: numbers of the chains that turn each bone.
+        rows: ``(S, k, 4)`` channel rows at the keys.
+        middle: ``(S - 1, k, 4)`` unit quaternions half-way between keys.
+    """
+
+    frames: np.ndarray
+    bones: list[str]
+    modes: list[str]
+    owners: list[frozenset[int]]
+    rows: np.ndarray
+    middle: np.ndarray
+
+
+@dataclass(frozen=True)
+class Curves:
+    """Curves of k rotation channels.
+
+    Attributes:
+        frames, rows: keys ``(S,)``, ``(S, k, 4)``.
+        right, left: ``(S - 1, k, 4)`` values of the handles after and before the keys.
+        cost: ``(S - 1, k)`` how far the rotation mode leads off the motion, radians.
+        by_strips: ``(k,)`` bones that NLA strips move, and no curve of the action.
+    """
+
+    frames: np.ndarray
+    rows: np.ndarray
+    right: np.ndarray
+    left: np.ndarray
+    cost: np.ndarray
+    by_strips: np.ndarray
+
+    def keys(self, bone: int, component: int) -> np.ndarray:
+        """The keys of one curve, see `keys`."""
+        out = keys.make(self.frames, self.rows[:, bone, component])
+        third = np.diff(self.frames) / 3.0
+        out[:-1, keys.RIGHT] = np.stack([self.frames[:-1] + third, self.right[:, bone, component]], axis=1)
+        out[1:, keys.LEFT] = np.stack([self.frames[1:] - third, self.left[:, bone, component]], axis=1)
+        return out
+
+
+def sample(
+    scene: bpy.types.Scene, choices: Sequence[Choice], frames: np.ndarray
+) -> Generator[float, None, tuple[list[Motion], dict[tuple[str, str], ChainTrack]]]:
+    """Solve the chosen chains at the keys, and between them where the keys do not foretell it.
+
+    Returns:
+        the motion of each choice, and the tracks of all chains by armature and chain name.
+    """
+    rigs = [choice.ob for choice in choices]
+    variants = list(dict.fromkeys([frozenset(), *(v for choice in choices for v in choice.apart.values())]))
+    solutions = yield from _solve(scene, rigs, frames, variants, 0.0, SHARE)
+    chosen = [_bones(choice, solutions) for choice in choices]
+    poses = [_quaternions(choice, tracks, solutions) for choice, tracks in zip(choices, chosen, strict=True)]
+    guesses = [between.foretell(q) if len(q) > 1 else (q[:0], np.zeros((0, q.shape[1]))) for q in poses]
+    unclear = np.zeros(len(frames) - 1, bool)
+    for _, doubt in guesses:
+        unclear |= np.any(doubt > DOUBT, axis=1)
+    gaps = np.diff(frames)
+    if len(gaps) and gaps.max() > 1.0:
+        unclear[:] = True
+    places = np.flatnonzero(unclear)
+    if len(places):
+        halfway = frames[places] + 0.5 * gaps[places]
+        solutions_between = yield from _solve(scene, rigs, halfway, variants, SHARE, 1.0)
+    motions = []
+    for choice, tracks, q, (middle, _) in zip(choices, chosen, poses, guesses, strict=True):
+        if len(places):
+            exact = _quaternions(choice, tracks, solutions_between)
+            middle[places] = make_compatible(exact[None], q[places])[0]
+        motions.append(_motion(choice, tracks, solutions, frames, middle))
+    tracks_of_chains = {(t.armature, t.chain): t for t in solutions[frozenset()].chains}
+    return motions, tracks_of_chains
+
+
+def _solve(
+    scene: bpy.types.Scene,
+    rigs: Sequence[bpy.types.Object],
+    frames: np.ndarray,
+    variants: Sequence[Variant],
+    start: float,
+    end: float,
+) -> Generator[float, None, dict[Variant, RangeSolution]]:
+    """Solve frames once with all chains, and once for each set of chains to be left out."""
+    solutions = {}
+    width = (end - start) / len(variants)
+    for number, variant in enumerate(variants):
+        steps = solve_range(scene, rigs, frames.tolist(), without=variant)
+        solutions[variant] = yield from _scaled(steps, start + number * width, width)
+    return solutions
+
+
+def _scaled(steps: Generator[float, None, Any], start: float, width: float) -> Generator[float, None, Any]:
+    """A coroutine whose progress is part of a longer one."""
+    try:
+        while True:
+            yield start + width * next(steps)
+    except StopIteration as stop:
+        return stop.value
+    finally:
+        steps.close()
+
+
+def _variant(choice: Choice, bone: str) -> Variant:
+    return choice.apart.get(bone, frozenset())
+
+
+def _bones(choice: Choice, solutions: dict[Variant, RangeSolution]) -> list[BoneTrack]:
+    """The tracks of the bones that a chosen chain turns on any frame."""
+    names = {choice.ob.ik_chains[place].name for place in choice.chains}
+    found = []
+    for variant, solution in solutions.items():
+        for track in solution.bones[choice.ob.name]:
+            own = _variant(choice, track.bone) == variant
+            if own and names.intersection(track.chains) and track.changed.any():
+                found.append(track)
+    return found
+
+
+def _quaternions(
+    choice: Choice, tracks: Sequence[BoneTrack], solutions: dict[Variant, RangeSolution]
+) -> np.ndarray:
+    """The poses of some bones in a solution, ``(F, k, 4)`` unit quaternions of neighbouring signs."""
+    rows = _rows(choice, tracks, solutions)
+    return make_compatible(to_quaternion(rows, [track.mode for track in tracks]))
+
+
+def _rows(choice: Choice, tracks: Sequence[BoneTrack], solutions: dict[Variant, RangeSolution]) -> np.ndarray:
+    by_bone = {
+        (variant, track.bone): track.rows
+        for variant, solution in solutions.items()
+        for track in solution.bones[choice.ob.name]
+    }
+    count = len(solutions[frozenset()].frames)
+    out = np.empty((count, len(tracks), 4))
+    for place, track in enumerate(tracks):
+        out[:, place] = by_bone[_variant(choice, track.bone), track.bone]
+    return out
+
+
+def _motion(
+    choice: Choice,
+    tracks: Sequence[BoneTrack],
+    solutions: dict[Variant, RangeSolution],
+    frames: np.ndarray,
+    middle: np.ndarray,
+) -> Motion:
+    numbers = {choice.ob.ik_chains[place].name: choice.ob.ik_chains[place].uid for place in choice.chains}
+    return Motion(
+        frames=frames,
+        bones=[track.bone for track in tracks],
+        modes=[track.mode for track in tracks],
+        owners=[frozenset(numbers[name] for name in track.chains if name in numbers) for track in tracks],
+        rows=_rows(choice, tracks, solutions),
+        middle=middle,
+    )
+
+
+def fit(ob: bpy.types.Object, motion: Motion, existing: CurvesByPath, whole: bool) -> Curves:
+    """Curves through a motion that join the keys beside it.
+
+    Args:
+        ob: with its bones in their FK pose.
+        existing: the curves of the object now.
+        whole: the bake covers the frames of the scene: no key stands beside a new curve.
+    """
+    by_strips = _moved_by_strips(ob, motion, existing)
+    rows = motion.rows.copy()
+    before, after = rows[0].copy(), rows[-1].copy()
+    backward = np.zeros(len(motion.bones), bool)
+    for place, (name, mode) in enumerate(zip(motion.bones, motion.modes, strict=True)):
+        path = animation.bone_path(name, mode)
+        prop, width = memory.channel(mode)
+        curves = [existing.get((path, index)) for index in range(width)]
+        still = np.array(getattr(ob.pose.bones[name], prop), float)
+        held = not whole and not by_strips[place] and not all(curves)
+        first = _neighbour(curves, still, motion.frames[0], -1, held)
+        if first is not None:
+            before[place, :width] = first
+            continue
+        last = _neighbour(curves, still, motion.frames[-1], 1, held)
+        if last is not None:
+            after[place, :width] = last
+            backward[place] = True
+    rows = continuous(rows, motion.modes, before)
+    if backward.any():
+        modes = [mode for mode, turned in zip(motion.modes, backward, strict=True) if turned]
+        rows[:, backward] = continuous(rows[::-1, backward], modes, after[backward])[::-1]
+    middle = from_quaternion(motion.middle, motion.modes, 0.5 * (rows[:-1] + rows[1:]))
+    right, left = between.handles(rows, middle)
+    cost = between.cost_of_mode(rows, middle, motion.modes)
+    return Curves(motion.frames, rows, right, left, cost, by_strips)
+
+
+def _moved_by_strips(ob: bpy.types.Object, motion: Motion, existing: CurvesByPath) -> np.ndarray:
+    """Which bones something animates, but no curve of the assigned action."""
+    animated = animation.animated_rotation_components(ob)
+    paths = {path for path, _ in existing}
+    return np.array(
+        [
+            name in animated and animation.bone_path(name, mode) not in paths
+            for name, mode in zip(motion.bones, motion.modes, strict=True)
+        ],
+        bool,
+    )
+
+
+def _neighbour(
+    curves: Sequence[bpy.types.FCurve | None], still: np.ndarray, end: float, side: int, held: bool
+) -> np.ndarray | None:
+    """The row at the last key before (`side` -1) or the first key after the baked range.
+
+    Args:
+        still: ``(w,)`` the value of components without a curve.
+        end: first or last frame of the range.
+        held: a curve that is new gets a key right beside the range.
+    """
+    frames = [end + side] if held else []
+    for curve in curves:
+        if curve is None:
+            continue
+        co = np.empty(2 * len(curve.keyframe_points), np.float32)
+        curve.keyframe_points.foreach_get("co", co)
+        beside = co[::2][side * (co[::2] - end) > 0.0]
+        if len(beside):
+            frames.append(float(beside[np.argmin(np.abs(beside - end))]))
+    if not frames:
+        return None
+    frame = min(frames, key=lambda other: abs(other - end))
+    row = still.copy()
+    for index, curve in enumerate(curves):
+        if curve is not None:
+            row[index] = curve.evaluate(frame)
+    return row
