@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .bend_plane import (  # noqa: F401
+from .bend_plane import (
     BENT,
     STRAIGHT,
     blend_sides,
@@ -27,8 +27,6 @@ from .bend_plane import (  # noqa: F401
 from .job import REACHED, ZERO, ChainJob, ChainResult, Status
 from .transforms import TINY
 from .two_bone_few import few_clear_bends, few_limbs
-
-__all__ = ["bend_normal", "place", "solve", "solve_valid", "triangle"]
 
 # Temporaries of this many solves stay in the processor's cache.
 BLOCK = 1024
@@ -122,7 +120,12 @@ def _solve_all(job: ChainJob) -> tuple[np.ndarray, ...]:
     count = joints.shape[-1]
     if count <= BLOCK:
         return _solve_block(joints, target, hinge, pole, mask, angle)
-    solved = np.empty((18, count)).T, np.empty((9, count)).T, np.empty(count), np.empty(count, np.int8)
+    solved: tuple[np.ndarray, ...] = (
+        np.empty((18, count)).T,
+        np.empty((9, count)).T,
+        np.empty(count),
+        np.empty(count, np.int8),
+    )
     for start in range(0, count, BLOCK):
         cut = np.s_[..., start : start + BLOCK]
         poles = None if pole is None else pole[cut], None if mask is None else mask[cut]

@@ -58,11 +58,13 @@ def test_row_200_mirror_solutions():
 
 @pytest.mark.parametrize("sign", SIGNS)
 def test_row_25(sign):
-    result = solve(at(25.0), sign)
+    direction = np.array([0.6, 0.8, 0.0])
+    target = ROOT + np.array([15.0, 20.0, 0.0])
+    result = solve(target, sign)
     assert result.residual <= 1e-9
     assert result.status == Status.OK
-    assert np.abs(result.joints[1] - at(150.0)).max() <= 1e-6
-    near = [solve(at(d), sign).joints for d in (25.0 - 1e-9, 25.0, 25.0 + 1e-9)]
+    assert np.abs(result.joints[1] - (ROOT + 150.0 * direction)).max() <= 1e-9
+    near = [solve(target + e * direction, sign).joints for e in (-1e-9, 0.0, 1e-9)]
     # The elbow's height is a square root of the distance past the fold.
     assert np.abs(np.diff(near, axis=0)).max() <= 5e-3
 
