@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`frame_set` with our chains and with Blender's IK constraints on the same rig.
+
+    python benchmarks/playback.py [--frames N]
+
+Prints one table: milliseconds a frame, their ratio, and the largest scene residual of both.
+"""
+
+from __future__ import annotations
+
+import argparse
+
+import bpy
+import rigs
+
+CASES = (
+    # bones, chains, solver, aim for the ratio
+    (2, 1, "TWO_BONE", "1.2"),
+    (2, 20, "TWO_BONE", "0.65"),
+    (2, 200, "TWO_BONE", "0.6"),
+    (20, 1, "FABRIK", "2"),
+    (20, 20, "FABRIK", "1"),
+)
+
+
+def measure(bones: int, count: int, solver: str, frames: int) -> dict[str, float]:
+    ob, targets = rigs.legs(count, bones)
+    result = {"fk": rigs.frame_time(frames)}
+    rigs.add_blender_ik(ob, targets, bones)
+    result["blender"] = rigs.frame_time(frames)
+    result["blender_residual"] = rigs.largest_residual(ob, targets, bones)
+    rigs.remove_blender_ik(ob)
+    rigs.add_chains(ob, targets, bones, solver)
+    result["ours"] = rigs.frame_time(frames)
+    result["our_residual"] = rigs.largest_residual(ob, targets, bones)
+    return result
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--frames", type=int, default=50)
+    frames = parser.parse_args().frames
+    print(f"Blender {bpy.app.version_string}, milliseconds a frame, residuals in chain lengths")
+    print("| bones x chains | FK | Blender IK | IK Chains | ratio (aim) | residual Blender | residual ours |")
+    print("|---|---|---|---|---|---|---|")
+    with rigs.addon():
+        for bones, count, solver, aim in CASES:
+            r = measure(bones, count, solver, frames)
+            print(
+                f"| {bones} x {count} {solver} | {r['fk']:.3f} | {r['blender']:.3f} | {r['ours']:.3f} "
+                f"| {r['ours'] / r['blender']:.2f} ({aim}) | {r['blender_residual']:.1e} | {r['our_residual']:.1e} |",
+                flush=True,
+            )
+
+
+if __name__ == "__main__":
+    main()
