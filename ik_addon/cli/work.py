@@ -12,19 +12,23 @@ from typing import Any
 
 import bpy
 
-from ..blender import chains, config, files, ranges
+from ..blender import bake, chains, config, files, ranges
+from ..blender.bake_checks import BakeError
 from ..core.report import summary
 from . import results
 from .arguments import Options
 from .outputs import destination
 from .results import Result
 
+# Frames that a warning lists.
+FEW = 5
+
 
 class WorkError(ValueError):
     """Why a verb cannot be done on a file, in one sentence."""
 
 
-BAD_INPUT = (files.FileError, config.ConfigError, chains.ChainError, WorkError)
+BAD_INPUT = (files.FileError, config.ConfigError, chains.ChainError, BakeError, WorkError)
 
 
 def work(file: str, options: Options, is_open: bool = False) -> Result:
@@ -39,13 +43,17 @@ def work(file: str, options: Options, is_open: bool = False) -> Result:
         _prepare(result, options, is_open)
         VERBS[options.verb](result, options)
     except BAD_INPUT as error:
-        result.status, result.error = results.BAD_INPUT, str(error)
+        result.status, result.error = results.BAD_INPUT, _with_file(file, str(error))
     except Exception as error:  # noqa: BLE001 - a fault in one file must not end the others
         traceback.print_exc()
         result.status = results.FAULT
         result.error = f"{file}: internal fault: {type(error).__name__}: {' '.join(str(error).split())}"
     result.seconds = round(time.perf_counter() - started, 3)
     return result
+
+
+def _with_file(file: str, sentence: str) -> str:
+    return sentence if sentence.startswith(f"{file}: ") else f"{file}: {sentence}"
 
 
 def _prepare(result: Result, options: Options, is_open: bool) -> None:
@@ -55,10 +63,7 @@ def _prepare(result: Result, options: Options, is_open: bool) -> None:
         files.check_content(result.file)
     else:
         result.warnings += files.load(Path(result.file), options.enable_autoexec)
-    try:
-        config.apply(wanted)
-    except config.ConfigError as error:
-        raise WorkError(f"{result.file}: {error}") from error
+    config.apply(wanted)
     here = set(bpy.context.scene.objects)
     for ob in bpy.data.objects:
         if ob.type == "ARMATURE" and len(ob.ik_chains) and ob not in here:
@@ -78,14 +83,40 @@ def _inspect(result: Result, options: Options) -> None:
 
 
 def _check(result: Result, options: Options) -> None:
-    rigs = _chosen(result.file, options)
-    _report(result, _solved(rigs, _frames(options)), options)
+    first, last = _frames(options)
+    frames = [float(frame) for frame in range(first, last + 1, options.step)]
+    tracks = _solved(_chosen(options), frames)
+    chosen = [track for track in tracks if fnmatchcase(track.chain, options.chains)]
+    result.chains = [_chain_line(track) for track in chosen]
+    _judge(result, options, [track for track in chosen if track.message])
 
 
-def _frames(options: Options) -> list[float]:
+def _bake(result: Result, options: Options) -> None:
+    rigs, frames = _chosen(options), _frames(options)
+    wanted = bake.BakeOptions(frames, options.step, options.chains)
+    report = ranges.run(bake.bake(bpy.context.scene, rigs, wanted))
+    skipped = [f"chain '{s.chain}' of '{s.armature}' was not baked: {s.reason}" for s in report.skipped]
+    if not report.chains:
+        raise WorkError("; ".join(skipped))
+    result.chains = report.chains
+    result.warnings += [*skipped, *report.notes, *map(_gimbal_lock, report.gimbal_lock)]
+    left = {(s.armature, s.chain) for s in report.skipped}
+    now = _solved(rigs, [float(frames[0])]) if left else []
+    _judge(result, options, [t for t in now if t.message and (t.armature, t.chain) in left])
+    _write(result, options)
+
+
+def _gimbal_lock(lock: bake.GimbalLock) -> str:
+    where = ", ".join(map(str, lock.frames[:FEW])) + (", ..." if len(lock.frames) > FEW else "")
+    return (
+        f"bone '{lock.bone}' of '{lock.armature}' leaves the solved motion between keys"
+        f" by up to {lock.degrees:.1f} degrees (after frame {where})"
+    )
+
+
+def _frames(options: Options) -> tuple[int, int]:
     scene = bpy.context.scene
-    first, last = options.frames or (scene.frame_start, scene.frame_end)
-    return [float(frame) for frame in range(first, last + 1, options.step)]
+    return options.frames or (scene.frame_start, scene.frame_end)
 
 
 def _armatures(name: str) -> list[bpy.types.Object]:
@@ -94,16 +125,17 @@ def _armatures(name: str) -> list[bpy.types.Object]:
     return [ob for ob in found if ob.name == name] if name else found
 
 
-def _chosen(file: str, options: Options) -> list[bpy.types.Object]:
+def _chosen(options: Options) -> list[bpy.types.Object]:
     """The armatures with a chain that the command line asks for."""
     rigs = _armatures(options.armature)
     if not rigs:
-        raise WorkError(f"{file}: no armature '{options.armature}' in scene '{bpy.context.scene.name}'")
+        wanted = f"armature '{options.armature}'" if options.armature else "armature"
+        raise WorkError(f"no {wanted} in scene '{bpy.context.scene.name}'")
     if not any(len(ob.ik_chains) for ob in rigs):
-        raise WorkError(f"{file}: no chain on {' or '.join(ob.name for ob in rigs)}; add some with --config")
+        raise WorkError(f"no chain on {' or '.join(ob.name for ob in rigs)}; add some with --config")
     rigs = [ob for ob in rigs if any(fnmatchcase(c.name, options.chains) for c in ob.ik_chains)]
     if not rigs:
-        raise WorkError(f"{file}: no chain matches '{options.chains}'")
+        raise WorkError(f"no chain matches '{options.chains}'")
     return rigs
 
 
@@ -119,18 +151,16 @@ def _report_now(result: Result) -> None:
         result.chains = [_chain_line(track) for track in tracks]
 
 
-def _report(result: Result, tracks: Sequence[ranges.ChainTrack], options: Options) -> None:
-    """The residuals of the chosen chains, and whether one is above the limit."""
-    chosen = [track for track in tracks if fnmatchcase(track.chain, options.chains)]
-    result.chains = [_chain_line(track) for track in chosen]
+def _judge(result: Result, options: Options, broken: Sequence[ranges.ChainTrack]) -> None:
+    """Whether a chain is above the limit; a broken one, which has no target to miss, always is."""
     if options.fail_above is None:
         return
     above = [
-        f"'{track.chain}' of '{track.armature}'"
-        for track, line in zip(chosen, result.chains, strict=True)
-        # A broken chain has no target to miss.
-        if line["residual_max"] > options.fail_above or "BROKEN" in line["status_frames"]
+        f"'{c['chain']}' of '{c['armature']}'"
+        for c in result.chains
+        if c["residual_max"] > options.fail_above
     ]
+    above += [f"'{track.chain}' of '{track.armature}', which is broken" for track in broken]
     if above:
         result.status = results.ABOVE
         result.error = f"{result.file}: above {options.fail_above:g} m: {', '.join(above)}"
@@ -149,4 +179,4 @@ def _chain_line(track: ranges.ChainTrack) -> dict[str, Any]:
     return {**line, "message": track.message} if track.message else line
 
 
-VERBS = {"setup": _setup, "inspect": _inspect, "check": _check}
+VERBS = {"setup": _setup, "inspect": _inspect, "check": _check, "bake": _bake}

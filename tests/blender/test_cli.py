@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import bpy
+import numpy as np
 import pytest
 
 from ik_addon.blender import config, files, parts
@@ -162,6 +163,59 @@ def test_a_broken_chain_is_above_any_limit(character: Path, rig_json: Path) -> N
     (chain,) = do("check", character).chains
     assert chain["status_frames"] == {"BROKEN": 12} and "'none' does not exist" in chain["message"]
     assert do("check", character, "--fail-above", 100).status == results.ABOVE
+
+
+def foot_path(path: Path, frames: range) -> np.ndarray:
+    """Where the foot is on each frame of a file, as Blender shows it."""
+    files.load(path)
+    rig, scene = bpy.data.objects["Figure"], bpy.context.scene
+    found = []
+    for frame in frames:
+        scene.frame_set(frame)
+        seen = rig.evaluated_get(bpy.context.evaluated_depsgraph_get())
+        found.append(seen.matrix_world @ seen.pose.bones["foot"].head)
+    return np.array(found)
+
+
+def test_bake_writes_the_solved_motion_as_keys(character: Path, rig_json: Path, tmp_path: Path) -> None:
+    before = character.read_bytes()
+    result = do("bake", character, "--config", rig_json, "--output", tmp_path / "baked")
+    (chain,) = result.chains
+    assert (result.status, result.warnings) == (0, [])
+    assert set(chain) == CHAIN_KEYS and chain["frames"] == [1, 12]
+    assert character.read_bytes() == before
+    do("setup", character, "--config", rig_json, "--output", tmp_path / "live")
+    live = foot_path(tmp_path / "live" / "figure.blend", range(1, 13))
+    baked = foot_path(tmp_path / "baked" / "figure.blend", range(1, 13))
+    assert np.abs(live - baked).max() < 2e-6
+    assert bpy.data.objects["Figure"].ik_chains["leg"].mute
+
+
+def test_bake_takes_frames_and_fails_above(character: Path, rig_json: Path, tmp_path: Path) -> None:
+    base = ("bake", character, "--config", rig_json, "--output", tmp_path / "out", "--fail-above", 0.001)
+    result = do(*base, "--frames", "3:5", "--step", 2)
+    assert (result.status, result.chains[0]["frames"]) == (0, [3, 5])
+    result = do(*base)
+    assert result.status == results.ABOVE and Path(result.output).is_file()
+
+
+def test_bake_of_chains_that_cannot_be_baked(character: Path, rig_json: Path, tmp_path: Path) -> None:
+    do("setup", character, "--config", rig_json, "--in-place")
+    files.load(character)
+    rig = bpy.data.objects["Figure"]
+    other = rig.ik_chains.add()
+    other.name, other.root_bone, other.end_bone = "other", "none", "none"
+    files.save(character)
+    base = ("bake", character, "--output", tmp_path / "out")
+    result = do(*base)
+    assert result.status == 0 and [c["chain"] for c in result.chains] == ["leg"]
+    (warning,) = result.warnings
+    assert warning.startswith("chain 'other' of 'Figure' was not baked: ") and "'none'" in warning
+    result = do(*base, "--fail-above", 100)
+    assert result.status == results.ABOVE and "'other' of 'Figure', which is broken" in result.error
+    result = do(*base, "--chains", "other", "--output", tmp_path / "none")
+    assert result.status == results.BAD_INPUT and "'other' of 'Figure' was not baked" in result.error
+    assert not (tmp_path / "none").exists()
 
 
 def test_frames_step_and_choice_of_chains(character: Path, rig_json: Path) -> None:

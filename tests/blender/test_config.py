@@ -173,13 +173,11 @@ def test_what_is_written_is_read_back(addon: Any, data: st.DataObject) -> None:
     written = config.dump([figure])
     (stored,) = written["armatures"]["Figure"]
     for key, value in item.items():
-        if value == settings.default(settings.definitions()[key]):
-            continue
-        assert (
-            np.array_equal(np.float32(stored[key]), np.float32(value))
-            if not isinstance(value, str)
-            else stored[key] == value
-        ), key
+        found = stored.get(key, settings.default(settings.definitions()[key]))
+        same = (
+            found == value if isinstance(value, str) else np.array_equal(np.float32(found), np.float32(value))
+        )
+        assert same, (key, value, found)
     figure.ik_chains.clear()
     config.apply(config.parse(json.dumps(written), "again.json"))
     assert config.dump([figure]) == written
