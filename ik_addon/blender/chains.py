@@ -9,7 +9,6 @@ from typing import Any
 import bpy
 
 from . import anchors, animation, memory, paths, placing
-from .sampling import evaluation
 from .state import STATE
 
 
@@ -141,21 +140,18 @@ def add(
     text = problem(ob, draft)
     if text:
         raise ChainError(text)
-    # Placing evaluates the pose: a solve in between would go where no target is placed yet.
     bpy.context.view_layer.update()
-    with STATE.at_work():
-        chain = ob.ik_chains.add()
-        try:
-            # The name first: everything else refers to it.
-            chain.name = name or end_bone
-            for key, value in {"root_bone": root_bone, "end_bone": end_bone, **settings}.items():
-                setattr(chain, key, value)
-            with evaluation([ob]):
-                placing.place(ob, chain, keep=set(settings))
-        except (TypeError, ValueError, AttributeError) as error:
-            anchors.drop(ob, chain)
-            ob.ik_chains.remove(len(ob.ik_chains) - 1)
-            raise ChainError(f"{ob.name}: chain '{name or end_bone}': {error}") from error
+    chain = ob.ik_chains.add()
+    try:
+        # The name first: everything else refers to it.
+        chain.name = name or end_bone
+        for key, value in {"root_bone": root_bone, "end_bone": end_bone, **settings}.items():
+            setattr(chain, key, value)
+        placing.place(ob, chain, keep=set(settings))
+    except (TypeError, ValueError, AttributeError) as error:
+        anchors.drop(ob, chain)
+        ob.ik_chains.remove(len(ob.ik_chains) - 1)
+        raise ChainError(f"{ob.name}: chain '{name or end_bone}': {error}") from error
     ob.ik_chains_index = len(ob.ik_chains) - 1
     STATE.forget_plans()
     ob.update_tag()

@@ -10,9 +10,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import bpy
+import numpy as np
 from mathutils import Matrix, Vector
 
+from ..core.transforms import rotation_part
 from . import chains
+from .sampling import evaluation
+from .state import STATE
 
 AXES = {"X": Vector((1, 0, 0)), "Y": Vector((0, 1, 0)), "Z": Vector((0, 0, 1))}
 
@@ -37,7 +41,7 @@ def space_matrix(
 
 
 def tip_matrix(ob: bpy.types.Object, chain: Any) -> Matrix:
-    """World matrix of the tip as it is posed now: its place, and the end bone's rotation.
+    """World matrix of the end bone as it is posed now, moved to the tip.
 
     For an aim that looks at its target, the place is one bone length along the aim axis.
     """
@@ -49,17 +53,26 @@ def tip_matrix(ob: bpy.types.Object, chain: Any) -> Matrix:
         sign, axis = (-1, chain.aim_axis[1]) if chain.aim_axis[0] == "-" else (1, chain.aim_axis)
         direction = last.matrix.to_3x3().normalized() @ AXES[axis]
         point = last.head + sign * last.length * direction
-    rotation = (seen.matrix_world @ last.matrix).to_quaternion()
-    return Matrix.LocRotScale(seen.matrix_world @ point, rotation, None)
+    world = seen.matrix_world @ last.matrix
+    world.translation = seen.matrix_world @ point
+    return world
 
 
 def put_target(ob: bpy.types.Object, chain: Any, world: Matrix, keep: Iterable[str] = ()) -> None:
-    """Store a world matrix as the chain's target, in the space that the target has."""
-    inverse = _inverse(space_matrix(ob, chain.target_space, chain.target, chain.subtarget))
+    """Store a world matrix as the chain's target, in the space that the target has.
+
+    Rotations are taken off the matrices as the solve does it, so that the end bone stays as
+    it is also where a space is mirrored or scaled unevenly.
+    """
+    space = space_matrix(ob, chain.target_space, chain.target, chain.subtarget)
     if "target_location" not in keep:
-        chain.target_location = inverse @ world.translation
+        chain.target_location = _inverse(space) @ world.translation
     if "target_rotation" not in keep:
-        chain.target_rotation = inverse.to_quaternion() @ world.to_quaternion()
+        to_armature = _inverse(evaluated(ob).matrix_world)
+        turn = _rotation(to_armature @ space).transposed() @ _rotation(to_armature @ world)
+        if chain.solver == "AIM":
+            turn = turn @ Matrix.Rotation(-chain.offset_yaw, 3, "Y")
+        chain.target_rotation = turn.to_quaternion()
 
 
 def put_pole(ob: bpy.types.Object, chain: Any) -> None:
@@ -86,9 +99,15 @@ def put_pole(ob: bpy.types.Object, chain: Any) -> None:
 
 def place(ob: bpy.types.Object, chain: Any, keep: Iterable[str] = ()) -> None:
     """Put target and pole such that solving the chain moves nothing; settings in `keep` stay."""
-    put_target(ob, chain, tip_matrix(ob, chain), keep)
-    if chain.pole_mode != "AUTO" and "pole_location" not in keep and chains.uses_pole(chain):
-        put_pole(ob, chain)
+    # Nothing is solved meanwhile: the target is not where it shall be yet.
+    with STATE.at_work(), evaluation([ob]):
+        put_target(ob, chain, tip_matrix(ob, chain), keep)
+        if chain.pole_mode != "AUTO" and "pole_location" not in keep and chains.uses_pole(chain):
+            put_pole(ob, chain)
+
+
+def _rotation(matrix: Matrix) -> Matrix:
+    return Matrix(rotation_part(np.array(matrix, dtype=np.float64)))
 
 
 def _inverse(matrix: Matrix) -> Matrix:

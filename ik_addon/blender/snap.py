@@ -14,7 +14,7 @@ from typing import Any
 
 import bpy
 import numpy as np
-from mathutils import Matrix, Vector
+from mathutils import Matrix
 
 from ..core.channels import to_quaternion
 from ..core.pipeline import Solution, solve
@@ -174,19 +174,16 @@ def _target(view: _View, fk: Solution) -> dict[str, Any]:
     """Location and rotation of the target with which the chain stays in its FK pose."""
     chain, compiled = view.chain, view.plan.stage.chains[view.number]
     last = compiled.end if compiled.end >= 0 else compiled.bones[-1]
-    world = placing.evaluated(view.ob).matrix_world
-    tip = _aim_point(view, fk) if chain.solver == "AIM" else _unsoftened_tip(view, fk)
-    rotation = (world @ Matrix(fk.pose[0, last])).to_quaternion()
+    matrix = Matrix(fk.pose[0, last])
+    matrix.translation = _aim_point(view, fk) if chain.solver == "AIM" else _unsoftened_tip(view, fk)
     wanted = {"target_location"}
     if chain.solver == "AIM" and chain.aim_mode == "MATCH_ROTATION":
         wanted = {"target_rotation"}
-        rotation = rotation @ Matrix.Rotation(-chain.offset_yaw, 3, "Y").to_quaternion()
     elif compiled.use_rotation:
         wanted.add("target_rotation")
-    draft = SimpleNamespace(
-        target_space=chain.target_space, target=chain.target, subtarget=chain.subtarget
-    )
-    placing.put_target(view.ob, draft, Matrix.LocRotScale(world @ Vector(tip), rotation, None))
+    settings = ("target_space", "target", "subtarget", "solver", "offset_yaw")
+    draft = SimpleNamespace(**{name: getattr(chain, name) for name in settings})
+    placing.put_target(view.ob, draft, placing.evaluated(view.ob).matrix_world @ matrix)
     if chain.target_rotation.dot(draft.target_rotation) < 0.0:
         draft.target_rotation.negate()
     return {name: np.array(getattr(draft, name), np.float32) for name in wanted}

@@ -7,6 +7,8 @@ import bpy
 import pytest
 from rig_state import dump, make_empty, make_rig, pose, pose_difference, select_bones
 
+from ik_addon.blender import chains
+
 pytestmark = pytest.mark.usefixtures("fresh")
 
 # Blender's float32 poses of a leg of a metre.
@@ -172,6 +174,23 @@ def test_add_puts_the_target_of_a_hidden_rig_at_its_tip(rig: bpy.types.Object, h
     rig.hide_viewport = False
     rig.hide_set(False)
     assert pose_difference(pose(rig), before) < 3 * STILL
+
+
+@pytest.mark.parametrize("scale", [(1.0, 1.0, 1.0), (-1.0, 1.0, 1.0), (-2.0, -2.0, -2.0), (1.0, 2.0, 1.0)])
+@pytest.mark.parametrize("space", ["WORLD", "ARMATURE", "CUSTOM"])
+def test_a_foot_that_takes_the_rotation_stays_in_mirrored_and_uneven_spaces(
+    rig: bpy.types.Object, space: str, scale: tuple[float, float, float]
+) -> None:
+    door = make_empty("Door", (1.0, 2.0, 3.0))
+    door.rotation_euler, door.scale = (1.0, 2.0, 0.3), (2.0, 2.0, -2.0)
+    rig.rotation_euler, rig.scale = (0.3, 0.2, 0.1), scale
+    for bone in ("shin", "foot"):
+        rig.pose.bones[bone].rotation_quaternion = (0.9, 0.3, -0.1, 0.2)
+    target = {"target": door} if space == "CUSTOM" else {}
+    before = pose(rig)
+    foot = {"solver": "TWO_BONE", "use_tail": False, "use_rotation": True, "target_space": space}
+    chains.add(rig, "thigh", "foot", **foot, **target)
+    assert pose_difference(pose(rig), before) < 2 * STILL
 
 
 def test_add_keeps_a_target_space_that_is_given(rig: bpy.types.Object) -> None:
