@@ -52,16 +52,16 @@ def hinge_frames(bones: np.ndarray, hinge: np.ndarray) -> np.ndarray:
     """Frames (bone, hinge, bone x hinge) of the unit ``bones`` ``(k, 3, n)``.
 
     The hinge ``(3, n)``, unit, is made orthogonal to each bone. One that is parallel to a
-    bone is replaced by the normal of the first two bones' plane, in a straight chain by
-    `perpendicular`. Returns ``(3, k, 3, n)``.
+    bone is replaced by the normal of the first and last one's plane, by `perpendicular`
+    where these are parallel. Returns ``(3, k, 3, n)``.
     """
     frames = np.empty((3, *bones.shape))
     normals = hinge - dot(bones, hinge)[:, None] * bones
     squares = dot(normals, normals)
     parallel = squares < PARALLEL**2
     if parallel.any():
-        first = np.where(dot(bones[0], bones[0]) > 0.5, bones[0], bones[1 % len(bones)])
-        plane = cross(bones[1 % len(bones)], bones[0])
+        first = np.where(dot(bones[0], bones[0]) > 0.5, bones[0], bones[-1])
+        plane = cross(bones[-1], bones[0])
         straight = dot(plane, plane) < PARALLEL**2
         plane = np.where(straight, perpendicular(first.T).T, plane)
         normals = np.where(parallel.any(axis=0), plane, hinge)

@@ -175,6 +175,11 @@ def test_degenerate_input_gives_the_nearest_pose(name, sign):
     assert np.abs(result.joints[:, 2]).max() <= 1e-12
 
 
+def test_without_an_upper_bone_the_lower_one_keeps_its_direction_on_the_root():
+    joints = np.array([[0.0, 0.0, 0.0], [0.0, 0.0, 0.0], [0.6, 0.8, 0.0]])
+    assert np.abs(solve(np.zeros(3), joints=joints).joints - joints).max() <= 1e-12
+
+
 coordinates = st.tuples(*[st.floats(-2.0, 2.0)] * 3).map(np.array)
 
 

@@ -433,6 +433,22 @@ def test_the_cone_ends_without_a_step():
     assert np.abs(at[0] - at[1]).max() <= 1e-6
 
 
+def test_the_cone_ends_without_a_kink():
+    target = np.array([1.5, 0.0, 0.0])
+    angles = np.degrees(bend_plane.CONE) + np.array([-2e-3, -1e-3, 0.0, 1e-3, 2e-3])
+    poles = np.array([turn(unit([0, 1, 2]), a) @ X for a in angles])
+    at = solve(ChainJob(np.broadcast_to(ELBOW, (5, 3, 3)), target, Z, poles)).joints[:, 1]
+    speed = np.diff(at, axis=0) / 1e-3
+    assert np.linalg.norm(speed[2] - speed[1]) <= 1e-3
+
+
+def test_where_no_side_is_left_the_blend_still_gives_one():
+    weight = np.array([2.0 / 3.0])
+    cosine = (weight - 1.0) / weight
+    sine = -np.sqrt(3.0) * (1.0 - weight) * (1.0 - cosine)
+    assert np.linalg.norm(bend_plane.blend_sides(weight, cosine, sine)) == pytest.approx(1.0, abs=1e-15)
+
+
 def test_an_fk_pose_opposite_to_its_target_keeps_its_plane():
     result = solve(ChainJob(ELBOW, -ELBOW[2], Z))
     assert np.abs(result.joints - np.array([[0, 0, 0], [0, -1, 0], [-1, -1, 0]])).max() <= 1e-12
