@@ -163,7 +163,12 @@ def path_of(ob: bpy.types.Object, root: str, end: str, use_tail: bool) -> tuple[
 
 
 def geometric_gap(distance: np.ndarray, lengths: np.ndarray) -> np.ndarray:
-    """How far from its target, ``(F,)``, a free chain must stay: ``(F,)`` root to target, ``(F, n)`` bones."""
+    """How far from its target a free chain must stay, ``(F,)``.
+
+    Args:
+        distance: ``(F,)`` from root to target.
+        lengths: ``(F, n)`` of the bones.
+    """
     outer = lengths.sum(axis=1)
     inner = np.maximum(2.0 * lengths.max(axis=1) - outer, 0.0)
     return np.maximum(np.maximum(distance - outer, inner - distance), 0.0)

@@ -11,6 +11,7 @@ import pytest
 from real_rigs import CONFIGS, REAL_RIGS, RealRig, Recording, geometric_gap, open_rig, path_of, record
 
 from ik_addon.blender import chains, config, ranges
+from ik_addon.blender.bake import BakeOptions, BakeReport, bake, unbake
 
 # Of the limb's length.
 TIP = 1e-4
@@ -64,6 +65,10 @@ class Shot:
     order: np.ndarray
     sampled: ranges.RangeSolution
     channels: dict[str, np.ndarray]
+    bake_report: BakeReport
+    baked_at: list[int]
+    baked: Recording
+    unbaked: Recording
     without_influence: Recording
     removed: Recording
 
@@ -83,6 +88,12 @@ def shot(request: pytest.FixtureRequest, shared_data: Path) -> Shot:
     order = np.random.default_rng(0).permutation(len(frames))[:12]
     shuffled = record(ob, [frames[i] for i in order])
     sampled = ranges.run(ranges.solve_range(bpy.context.scene, [ob], frames))
+    whole = [i for i, frame in enumerate(frames) if frame == int(frame)]
+    first, last = int(frames[whole[0]]), int(frames[whole[-1]])
+    report = ranges.run(bake(bpy.context.scene, [ob], BakeOptions((first, last))))
+    baked = record(ob, [frames[i] for i in whole])
+    unbake([ob])
+    unbaked = record(ob, frames)
     for chain in ob.ik_chains:
         chain.influence = 0.0
     without_influence = record(ob, frames)
@@ -92,7 +103,22 @@ def shot(request: pytest.FixtureRequest, shared_data: Path) -> Shot:
     while len(ob.ik_chains):
         chains.remove(ob, 0)
     removed = record(ob, frames)
-    return Shot(frames, limbs, fk, live, shuffled, order, sampled, channels, without_influence, removed)
+    return Shot(
+        frames=frames,
+        limbs=limbs,
+        fk=fk,
+        live=live,
+        shuffled=shuffled,
+        order=order,
+        sampled=sampled,
+        channels=channels,
+        bake_report=report,
+        baked_at=whole,
+        baked=baked,
+        unbaked=unbaked,
+        without_influence=without_influence,
+        removed=removed,
+    )
 
 
 def _limb(
@@ -201,6 +227,27 @@ def test_sampled_frames_are_the_live_ones(shot: Shot) -> None:
         off = np.linalg.norm(track.tip - limb.tips(shot.live), axis=1)
         assert np.all(off <= ROUNDING * limb.total), limb.name
         assert np.all(np.abs(track.residual - shot.live.residual[:, i]) <= ROUNDING * limb.total), limb.name
+
+
+def test_the_bake_is_the_live_pose(shot: Shot) -> None:
+    assert shot.bake_report.skipped == []
+    for limb in shot.limbs:
+        live = shot.live.joints(limb.bones, limb.end)[shot.baked_at]
+        off = np.linalg.norm(shot.baked.joints(limb.bones, limb.end) - live, axis=2)
+        assert np.all(off <= ROUNDING * limb.total[shot.baked_at, None]), limb.name
+
+
+def test_the_report_of_the_bake_tells_the_residual(shot: Shot) -> None:
+    for limb, told in zip(shot.limbs, shot.bake_report.chains, strict=True):
+        seen = np.linalg.norm(limb.tips(shot.baked) - limb.target, axis=1)
+        rounding = ROUNDING * limb.total.max()
+        assert told["residual_max"] >= seen.max() - rounding, limb.name
+        if len(seen) == sum(told["status_frames"].values()):
+            assert told["residual_max"] <= seen.max() + rounding, limb.name
+
+
+def test_unbaking_brings_the_live_pose_back_to_the_bit(shot: Shot) -> None:
+    assert np.array_equal(shot.unbaked.matrices, shot.live.matrices)
 
 
 def test_influence_zero_is_fk_to_the_bit(shot: Shot) -> None:
