@@ -51,8 +51,7 @@ def test_never_above_the_distance_and_never_at_full_reach(distance, softness):
 
 def test_rounding_just_after_the_onset_never_lengthens():
     rng = np.random.default_rng(2)
-    outer = rng.uniform(0.1, 10.0, 10_000)
-    distance = outer * 10.0 ** rng.uniform(-18.0, -12.0, 10_000)
+    outer, distance = rng.uniform(0.1, 10.0, 10_000), 10.0 ** rng.uniform(-18.0, -12.0, 10_000)
     assert (soft_distance(distance, outer, 1.0) <= distance).all()
 
 
