@@ -3,6 +3,9 @@
 
 import bpy
 
-from . import chain_ops, snap_ops
+from . import bake_ops, chain_ops, snap_ops
 
-register, unregister = bpy.utils.register_classes_factory((*chain_ops.CLASSES, *snap_ops.CLASSES))
+draw_bake_settings = bake_ops.draw_settings
+
+CLASSES = (*chain_ops.CLASSES, *snap_ops.CLASSES, *bake_ops.CLASSES)
+register, unregister = bpy.utils.register_classes_factory(CLASSES)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import bpy
 from bpy.props import StringProperty
 
+from ..blender.bake_checks import BakeError
 from ..blender.chains import ChainError
 
 # Blender reads the properties of a mix-in only when it is no type of Blender's.
@@ -20,8 +21,8 @@ else:
 class RigOperator(_Base):
     """An operator on one armature object.
 
-    `run` raises `ChainError` before it has changed anything; the message is reported and
-    the operator is cancelled.
+    `run` raises `ChainError` or `BakeError` before it has changed anything; the message is
+    reported and the operator is cancelled.
     """
 
     bl_options = {"REGISTER", "UNDO"}
@@ -40,7 +41,7 @@ class RigOperator(_Base):
         """Run, and report what is wrong in one sentence."""
         try:
             self.run(context)
-        except ChainError as error:
+        except (ChainError, BakeError) as error:
             self.report({"ERROR"}, str(error))
             return {"CANCELLED"}
         return {"FINISHED"}

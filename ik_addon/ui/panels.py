@@ -13,6 +13,7 @@ from typing import Any
 import bpy
 from bl_ui.generic_ui_list import draw_ui_list  # type: ignore[import-not-found]
 
+from .. import ops
 from ..blender.chains import uses_pole
 
 # Widths of a character and of the panel's margins, in pixels at a resolution scale of 1.
@@ -267,6 +268,12 @@ class IKCHAIN_PT_bake(ChainSubPanel, bpy.types.Panel):
 
     def draw(self, context: bpy.types.Context) -> None:
         """The settings of the next bake, and its buttons."""
+        layout = self.layout
+        layout.use_property_split = True
+        layout.use_property_decorate = False
+        ops.draw_bake_settings(layout, context.window_manager.operator_properties_last("ik_chain.bake"))
+        layout.operator("ik_chain.bake")
+        layout.operator("ik_chain.unbake")
 
 
 CLASSES = (

@@ -99,11 +99,13 @@ def differences(a: Any, b: Any, path: str = "") -> list[str]:
 
 def _object(ob: bpy.types.Object) -> dict[str, Any]:
     data = ob.animation_data
+    owners = (ob, *(ob.pose.bones if ob.pose else ()))
     return {
         "basis": [tuple(row) for row in ob.matrix_basis],
         "chains": [_properties(chain) for chain in ob.ik_chains],
         "index": ob.ik_chains_index,
         "bones": {bone.name: _properties(bone, BONE_CHANNELS) for bone in ob.pose.bones} if ob.pose else {},
+        "baked": [channel.name for owner in owners for channel in owner.ik_baked],
         "drivers": sorted(_driver(curve) for curve in data.drivers) if data else [],
         "action": data.action.name if data and data.action else "",
     }

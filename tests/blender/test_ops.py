@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Operators on a given object and chain, without a window: what they do, and how they refuse."""
 
+from types import SimpleNamespace
 from typing import Any
 
 import bpy
 import pytest
 from rig_state import dump, make_empty, make_rig, pose, pose_difference, select_bones
 
-from ik_addon.blender import chains
+from ik_addon.blender import bake, chains
+from ik_addon.ops import bake_ops
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -332,9 +334,188 @@ def test_a_linked_rig_is_refused(three: bpy.types.Object, tmp_path: Any) -> None
     assert "'Rig' is linked" in refused(bpy.ops.ik_chain.remove, object="Rig")
 
 
+# Baking
+
+
+@pytest.fixture
+def walk(rig: bpy.types.Object) -> bpy.types.Object:
+    """Two chains on targets of their own, of which one moves; ten frames, nothing selected, hidden."""
+    scene = bpy.context.scene
+    scene.frame_start, scene.frame_end = 1, 10
+    door = make_empty("Door", (0.2, -0.1, 0.3))
+    for frame, height in ((1, 0.3), (10, 0.5)):
+        door.location.z = height
+        door.keyframe_insert("location", frame=frame)
+    bpy.ops.ik_chain.add(object="Rig", name="leg[1]", end_bone="shin", target="Door")
+    rig.ik_chains[0].target_location = (0.0, 0.0, 0.0)
+    bpy.ops.ik_chain.add(object="Rig", name="prop", end_bone="control")
+    rig.ik_chains[1].target_location = (0.3, 0.2, 0.1)
+    scene.frame_set(1)
+    out_of_sight(rig)
+    return rig
+
+
+def keyed(ob: bpy.types.Object) -> dict[str, list[float]]:
+    """Frames of the keys of each bone."""
+    actions = dump()["actions"]
+    curves = actions[ob.animation_data.action.name] if ob.animation_data.action else []
+    return {
+        path.split('"')[1]: [frame for frame, _ in points]
+        for _, path, index, _, points in curves
+        if path.startswith("pose") and index == 0
+    }
+
+
+ALL_FRAMES = [float(frame) for frame in range(1, 11)]
+
+
+@pytest.mark.parametrize(
+    ("properties", "frames"),
+    [
+        ({"chain": "leg[1]"}, {"thigh": ALL_FRAMES, "shin": ALL_FRAMES}),
+        ({}, {"control": ALL_FRAMES}),
+        ({"scope": "ALL"}, dict.fromkeys(("thigh", "shin", "control"), ALL_FRAMES)),
+        ({"step": 4}, {"control": [1.0, 5.0, 9.0, 10.0]}),
+        ({"frame_range": "CUSTOM", "frame_start": 1, "frame_end": 12, "step": 11}, {"control": [1.0, 12.0]}),
+        ({"frame_start": 1, "frame_end": 12, "step": 11}, {"control": [1.0, 12.0]}),
+        ({"frame_end": 11, "step": 10}, {"control": [1.0, 11.0]}),
+        ({"frame_range": "SCENE", "frame_end": 99, "step": 9}, {"control": [1.0, 10.0]}),
+    ],
+    ids=["named", "active", "all", "step", "custom range", "range as given", "end as given", "scene range"],
+)
+def test_bake_keys_the_chosen_chains_in_the_range(
+    walk: bpy.types.Object, properties: dict[str, Any], frames: dict[str, list[float]]
+) -> None:
+    assert bpy.ops.ik_chain.bake(object="Rig", **properties) == {"FINISHED"}
+    assert keyed(walk) == frames
+
+
+def test_bake_takes_the_preview_range(walk: bpy.types.Object) -> None:
+    scene = bpy.context.scene
+    scene.use_preview_range = True
+    scene.frame_preview_start, scene.frame_preview_end = 3, 5
+    bpy.ops.ik_chain.bake(object="Rig")
+    assert [frame for frame in keyed(walk)["control"] if 3 <= frame <= 5] == [3.0, 4.0, 5.0]
+    assert not {1.0, 7.0} & set(keyed(walk)["control"])
+
+
+def test_bake_and_unbake_bring_everything_back(walk: bpy.types.Object, capfd: Any) -> None:
+    walk.hide_set(False)
+    before = {}
+    for frame in (1, 6, 10):
+        bpy.context.scene.frame_set(frame)
+        before[frame] = pose(walk)
+    bpy.context.scene.frame_set(1)
+    bpy.ops.ik_chain.bake(object="Rig", scope="ALL")
+    assert "largest residual" in capfd.readouterr().out
+    assert all(chain.mute for chain in walk.ik_chains)
+    for frame in (6, 10, 1):
+        bpy.context.scene.frame_set(frame)
+        assert pose_difference(pose(walk), before[frame]) < 2 * STILL
+    bpy.ops.ik_chain.unbake(object="Rig", chain="leg[1]")
+    assert [chain.mute for chain in walk.ik_chains] == [False, True]
+    bpy.ops.ik_chain.unbake(object="Rig", scope="ALL")
+    assert not any(chain.mute for chain in walk.ik_chains)
+    assert keyed(walk) == {}
+    bpy.context.scene.frame_set(6)
+    assert pose_difference(pose(walk), before[6]) < 2 * STILL
+
+
+@pytest.mark.parametrize(
+    ("operator", "properties", "words"),
+    [
+        ("bake", {"chain": "arm"}, "no IK chain 'arm'"),
+        ("bake", {"frame_start": 10, "frame_end": 5}, "is before the first"),
+        ("bake", {"chain": "broken"}, "'broken' was not baked: "),
+        ("bake", {"object": "Bare"}, "'Bare' has no IK chain"),
+        ("unbake", {}, "nothing is baked"),
+    ],
+)
+def test_bake_and_unbake_refuse(
+    walk: bpy.types.Object, operator: str, properties: dict[str, Any], words: str
+) -> None:
+    make_rig("Bare")
+    bpy.ops.ik_chain.add(object="Rig", name="broken", end_bone="hips")
+    walk.ik_chains["broken"].end_bone = "gone"
+    assert words in refused(getattr(bpy.ops.ik_chain, operator), **{"object": "Rig", **properties})
+
+
+def test_a_chain_that_cannot_be_baked_is_told_and_the_others_are_baked(
+    walk: bpy.types.Object, capfd: Any
+) -> None:
+    walk.ik_chains["prop"].mute = True
+    assert bpy.ops.ik_chain.bake(object="Rig", scope="ALL") == {"FINISHED"}
+    assert "'prop' was not baked: it is muted" in capfd.readouterr().out
+    assert set(keyed(walk)) == {"thigh", "shin"}
+
+
+class Job:
+    """Stands in for the operator of a bake in a window, with what the window does for it."""
+
+    def __init__(self, ob: bpy.types.Object) -> None:
+        options = bake.BakeOptions((1, 10), 1, None)
+        self.job = bake.bake(bpy.context.scene, [ob], options)
+        next(self.job)
+        self.timer, self.shown, self.reports = "timer", [], []
+        self.context = SimpleNamespace(
+            window_manager=SimpleNamespace(
+                event_timer_remove=lambda timer: self.shown.append(timer),
+                progress_update=lambda percent: self.shown.append(percent),
+                progress_end=lambda: self.shown.append("end"),
+            ),
+            workspace=SimpleNamespace(status_text_set=lambda text: self.shown.append(text)),
+        )
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(bake_ops.IKCHAIN_OT_bake, name).__get__(self)
+
+    def report(self, _kind: set[str], text: str) -> None:
+        self.reports.append(text)
+
+    def press(self, key: str) -> set[str]:
+        return self.modal(self.context, SimpleNamespace(type=key))
+
+
+def test_a_bake_in_a_window_shows_progress_and_ends(
+    walk: bpy.types.Object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bake_ops, "SLICE", 0.0001)
+    job = Job(walk)
+    assert job.press("MOUSEMOVE") == {"RUNNING_MODAL"}
+    states = []
+    while not states or states[-1] == {"RUNNING_MODAL"}:
+        states.append(job.press("TIMER"))
+    assert states[-1] == {"FINISHED"}
+    percents = [item for item in job.shown if isinstance(item, float)]
+    assert len(percents) > 2 and percents == sorted(percents) and percents[-1] <= 100.0
+    assert any("Esc: Cancel" in item for item in job.shown if isinstance(item, str))
+    assert job.shown[-3:] == ["timer", "end", None]
+    assert "Baked" in job.reports[-1]
+    assert keyed(walk)["thigh"] == ALL_FRAMES
+
+
+@pytest.mark.parametrize("key", ["ESC", "closed"])
+def test_a_bake_that_is_cancelled_has_changed_nothing(
+    walk: bpy.types.Object, monkeypatch: pytest.MonkeyPatch, key: str
+) -> None:
+    monkeypatch.setattr(bake_ops, "SLICE", 0.0001)
+    before = dump()
+    job = Job(walk)
+    assert job.press("TIMER") == {"RUNNING_MODAL"}
+    if key == "ESC":
+        assert job.press(key) == {"CANCELLED"}
+        assert job.reports == ["The bake was cancelled and has changed nothing"]
+    else:
+        job.cancel(job.context)
+    assert job.shown[-3:] == ["timer", "end", None]
+    assert dump() == before
+    bpy.context.scene.frame_set(5)
+    assert walk.ik_chains["leg[1]"].status == "OK"
+
+
 # Polling
 
-CHAIN_OPERATORS = ("remove", "move")
+CHAIN_OPERATORS = ("remove", "move", "snap_fk", "snap_ik", "bake", "unbake")
 
 
 @pytest.mark.parametrize("name", CHAIN_OPERATORS)

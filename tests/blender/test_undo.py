@@ -49,6 +49,12 @@ OPERATORS: dict[str, tuple[Callable[[], None] | None, str, dict[str, Any]]] = {
     "move": (None, "move", {"object": "Rig", "chain": "leg", "direction": "DOWN"}),
     "snap FK": (None, "snap_fk", {"object": "Rig", "chain": "leg"}),
     "snap IK": (leave_ik, "snap_ik", {"object": "Rig", "chain": "leg"}),
+    "bake": (None, "bake", {"object": "Rig", "scope": "ALL", "frame_start": 1, "frame_end": 12}),
+    "unbake": (
+        lambda: bpy.ops.ik_chain.bake(object="Rig", scope="ALL", frame_start=1, frame_end=12),
+        "unbake",
+        {"object": "Rig", "scope": "ALL"},
+    ),
 }
 
 
