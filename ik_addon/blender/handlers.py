@@ -79,7 +79,13 @@ def ik_chains_load(_path: str) -> None:
             anchors.repair(ob)
             ob.update_tag()
     if groups:
-        bpy.context.view_layer.update()
+        # Blender evaluates a file for the first time as it was saved, without calling a handler.
+        view_layer = bpy.context.view_layer
+        view_layer.update()
+        with STATE.at_work():
+            for group in groups:
+                _solve_or_report(group, view_layer.depsgraph, fresh=False)
+        view_layer.update()
 
 
 @persistent

@@ -232,6 +232,24 @@ def test_undo_and_redo_keep_fk(rig: bpy.types.Object) -> None:
     assert np.array_equal(poses(rig, FRAMES), fk)
 
 
+def test_keys_set_elsewhere_leave_fk_alone(rig: bpy.types.Object) -> None:
+    """Setting a key makes Blender run all curves of the object again, without a new frame."""
+    fk = poses(rig, FRAMES)
+    chain = add_leg(rig, target_location=TARGET)
+    go_to(5)
+    live = pose(rig)
+    rig.pose.bones["foot"].keyframe_insert("scale", frame=5)
+    rig.ik_chains["leg"].keyframe_insert("softness", frame=5)
+    update()
+    assert np.array_equal(pose(rig), live)
+    rig.ik_chains["leg"].target_location[2] += 0.05
+    update()
+    chain.influence = 0.0
+    update()
+    assert np.array_equal(pose(rig), fk[4])
+    assert np.array_equal(poses(rig, FRAMES), fk)
+
+
 def test_both_rigs_of_a_full_copy_keep_their_own(rig: bpy.types.Object) -> None:
     """A copy made while the chain is live has the same FK, and one's edit is not the other's."""
     fk = poses(rig, FRAMES)

@@ -1,0 +1,573 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""When the live solve runs, when it keeps silent, and what it holds on to."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import bpy
+import numpy as np
+import pytest
+from bone_rigs import (
+    LEG,
+    LEG_LENGTH,
+    armature,
+    bone_world,
+    edit_mode,
+    empty,
+    evaluated,
+    go_to,
+    head,
+    pose,
+    update,
+)
+
+from ik_addon.blender import chains, handlers, live
+
+pytestmark = pytest.mark.usefixtures("fresh")
+
+ON_TARGET = 2e-6 * LEG_LENGTH
+TARGET = (0.15, -0.2, 0.2)
+
+
+@pytest.fixture
+def solves(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Names of the chains that were solved, one entry for each call."""
+    seen: list[str] = []
+    solve = live.solve
+
+    def counted(stage: Any, batch: Any) -> Any:
+        seen.append(", ".join(chain.name for chain in stage.chains))
+        return solve(stage, batch)
+
+    monkeypatch.setattr(live, "solve", counted)
+    yield seen
+
+
+def leg(name: str = "Rig", **settings: Any) -> bpy.types.Object:
+    """A rig with a chain on its leg, solved."""
+    ob = armature(name)
+    settings = {"target_location": TARGET, **settings}
+    chains.add(ob, "thigh", "foot", name="leg", use_tail=False, **settings)
+    update()
+    return ob
+
+
+def off(ob: bpy.types.Object, target: Any = TARGET, bone: str = "foot") -> float:
+    return float(np.linalg.norm(head(ob, bone) - np.array(target)))
+
+
+def moving(ob: bpy.types.Object) -> None:
+    """Key an empty from TARGET to 0.2 further up at frame 11."""
+    for frame, z in ((1, TARGET[2]), (11, TARGET[2] + 0.2)):
+        ob.location = (TARGET[0], TARGET[1], z)
+        ob.keyframe_insert("location", frame=frame)
+    for curves in ob.animation_data.action.layers[0].strips[0].channelbags if SLOTS else ():
+        for curve in curves.fcurves:
+            for key in curve.keyframe_points:
+                key.interpolation = "LINEAR"
+    if not SLOTS:
+        for curve in ob.animation_data.action.fcurves:
+            for key in curve.keyframe_points:
+                key.interpolation = "LINEAR"
+
+
+SLOTS = hasattr(bpy.types, "ActionSlot")
+
+
+# Registration
+
+
+def ours() -> dict[str, int]:
+    return {
+        name: sum(h.__module__.startswith("ik_addon") for h in getattr(bpy.app.handlers, name))
+        for name, _ in handlers.HANDLERS
+    }
+
+
+def test_each_handler_is_there_once_whatever_happens(addon: ModuleType, tmp_path: Path) -> None:
+    once = dict.fromkeys(ours(), 1)
+    assert ours() == once
+    for _ in range(3):
+        addon.unregister()
+        assert not any(ours().values()), "none is left when the add-on is off"
+        addon.register()
+        assert ours() == once
+    handlers.register()
+    assert ours() == once
+    leg()
+    bpy.ops.wm.save_as_mainfile(filepath=str(tmp_path / "rig.blend"))
+    for _ in range(2):
+        bpy.ops.wm.open_mainfile(filepath=str(tmp_path / "rig.blend"))
+        assert ours() == once
+    bpy.ops.wm.read_factory_settings(use_empty=True)
+    assert ours() == once
+
+
+def test_chains_outlive_switching_the_add_on_off_and_on(addon: ModuleType) -> None:
+    ob = leg()
+    addon.unregister()
+    addon.register()
+    ob.ik_chains["leg"].target_location = (0.1, -0.3, 0.3)
+    update()
+    assert off(ob, (0.1, -0.3, 0.3)) <= ON_TARGET
+
+
+def test_a_loaded_file_is_solved_at_once(solves: list[str], tmp_path: Path) -> None:
+    """Also when something else moved the target while the add-on was not there."""
+    ob = leg()
+    with live.STATE.at_work():
+        ob.ik_chains["leg"].target_location = (0.1, -0.3, 0.3)
+        update()
+        bpy.ops.wm.save_as_mainfile(filepath=str(tmp_path / "rig.blend"))
+    solves.clear()
+    bpy.ops.wm.open_mainfile(filepath=str(tmp_path / "rig.blend"))
+    assert off(bpy.data.objects["Rig"], (0.1, -0.3, 0.3)) <= ON_TARGET
+    assert len(solves) == 1
+
+
+# How often
+
+
+def test_an_edit_of_one_rig_is_one_solve_of_it(solves: list[str]) -> None:
+    one, two = leg("One"), leg("Two")
+    solves.clear()
+    one.ik_chains["leg"].target_location[2] += 0.05
+    update()
+    assert solves == ["One: leg"]
+    assert off(one, (0.15, -0.2, 0.25)) <= ON_TARGET and off(two) <= ON_TARGET
+    two.pose.bones["hips"].location.y += 0.03
+    update()
+    assert solves == ["One: leg", "Two: leg"]
+
+
+def test_idle_solves_nothing(solves: list[str]) -> None:
+    leg()
+    solves.clear()
+    for _ in range(3):
+        update()
+        bpy.context.evaluated_depsgraph_get()
+    assert solves == []
+
+
+@pytest.mark.parametrize("what", ["another object", "a rig without chains", "the scene"])
+def test_what_concerns_no_chain_solves_nothing(solves: list[str], what: str) -> None:
+    leg()
+    other, free = empty("Other"), armature("Free")
+    update()
+    solves.clear()
+    if what == "another object":
+        other.location.x += 1.0
+    elif what == "a rig without chains":
+        free.pose.bones["thigh"].rotation_quaternion.x = 0.3
+    else:
+        bpy.context.scene.render.fps = 30
+    update()
+    assert solves == []
+
+
+def test_a_frame_change_solves_each_rig_once(solves: list[str]) -> None:
+    leg("One"), leg("Two")
+    solves.clear()
+    go_to(5)
+    assert sorted(solves) == ["One: leg", "Two: leg"]
+
+
+def test_a_moved_target_solves_the_rig_that_points_at_it(solves: list[str]) -> None:
+    goal = empty("Goal", TARGET)
+    one = leg("One", target_space="CUSTOM", target=goal, target_location=(0, 0, 0))
+    leg("Two")
+    solves.clear()
+    goal.location.z += 0.1
+    update()
+    assert solves == ["One: leg"]
+    assert off(one, (0.15, -0.2, 0.3)) <= ON_TARGET
+
+
+def test_a_file_without_chains_costs_no_solve(solves: list[str]) -> None:
+    ob = armature()
+    go_to(3)
+    ob.pose.bones["thigh"].rotation_quaternion.x = 0.2
+    update()
+    assert solves == []
+
+
+def test_the_handler_does_not_call_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody else's handler asks for an update inside an update."""
+    depth: list[int] = [0, 0]
+    solve_group = live.solve_group
+
+    def nested(*arguments: Any, **options: Any) -> None:
+        depth[0] += 1
+        depth[1] = max(depth)
+        solve_group(*arguments, **options)
+        bpy.context.view_layer.update()
+        depth[0] -= 1
+
+    ob = leg()
+    monkeypatch.setattr(live, "solve_group", nested)
+    ob.ik_chains["leg"].target_location[2] += 0.1
+    update()
+    go_to(4)
+    assert depth == [0, 1]
+    assert off(ob, (0.15, -0.2, 0.3)) <= ON_TARGET
+
+
+def test_a_fault_is_told_once_and_the_next_edit_solves_again(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ob = leg()
+    calls = []
+
+    def broken(*_: Any) -> None:
+        calls.append(1)
+        raise ArithmeticError("made for a test")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(live, "solve", broken)
+        for frame in (2, 3, 4):
+            go_to(frame)
+    assert len(calls) == 3
+    assert capsys.readouterr().out.count("the solve failed") == 1
+    ob.ik_chains["leg"].target_location[2] += 0.1
+    update()
+    assert off(ob, (0.15, -0.2, 0.3)) <= ON_TARGET
+
+
+# Targets that Blender would not evaluate
+
+
+def hide(goal: bpy.types.Object) -> None:
+    goal.hide_viewport = True
+
+
+def hide_everywhere(goal: bpy.types.Object) -> None:
+    goal.hide_viewport = goal.hide_render = True
+    goal.hide_set(True)
+
+
+def exclude(goal: bpy.types.Object) -> None:
+    collection = bpy.data.collections.new("Controls")
+    bpy.context.scene.collection.children.link(collection)
+    collection.objects.link(goal)
+    bpy.context.scene.collection.objects.unlink(goal)
+    bpy.context.view_layer.layer_collection.children["Controls"].exclude = True
+
+
+def unlink(goal: bpy.types.Object) -> None:
+    bpy.context.scene.collection.objects.unlink(goal)
+
+
+HIDING: dict[str, Callable[[bpy.types.Object], None]] = {
+    "hidden": hide,
+    "hidden everywhere": hide_everywhere,
+    "in an excluded collection": exclude,
+    "in no collection": unlink,
+}
+
+
+@pytest.mark.parametrize("how", HIDING)
+@pytest.mark.parametrize("role", ["target", "pole"])
+def test_a_hidden_object_that_moves_is_followed(how: str, role: str) -> None:
+    goal = empty("Goal", TARGET)
+    settings = {"target_space": "CUSTOM", "target": goal, "target_location": (0, 0, 0)}
+    if role == "pole":
+        settings = {
+            "pole_mode": "POINT",
+            "pole_space": "CUSTOM",
+            "pole_target": goal,
+            "pole_location": (0, 0, 0),
+        }
+        goal.location = (1.0, -0.5, 0.6)
+    ob = leg(**settings)
+    HIDING[how](goal)
+    if role == "target":
+        moving(goal)
+        for frame in (1, 6, 11, 4):
+            go_to(frame)
+            assert off(ob, (TARGET[0], TARGET[1], TARGET[2] + 0.02 * (frame - 1))) <= ON_TARGET
+        return
+    for frame, x in ((1, 1.0), (11, -1.0)):
+        goal.location.x = x
+        goal.keyframe_insert("location", frame=frame)
+    for frame, x in ((1, 1.0), (11, -1.0), (1, 1.0)):
+        go_to(frame)
+        assert bend_side(ob) @ (np.array((x, -0.5, 0.6)) - head(ob, "thigh")) > 0.999 * np.linalg.norm(
+            across(ob, np.array((x, -0.5, 0.6)) - head(ob, "thigh"))
+        )
+
+
+def across(ob: bpy.types.Object, vector: np.ndarray) -> np.ndarray:
+    """The part of a vector at right angles to the line from hip to ankle."""
+    line = head(ob, "foot") - head(ob, "thigh")
+    return vector - (vector @ line) / (line @ line) * line
+
+
+def bend_side(ob: bpy.types.Object) -> np.ndarray:
+    side = across(ob, head(ob, "shin") - head(ob, "thigh"))
+    return side / np.linalg.norm(side)
+
+
+@pytest.mark.parametrize("how", HIDING)
+def test_a_hidden_object_that_is_edited_is_followed(how: str) -> None:
+    goal = empty("Goal", TARGET)
+    ob = leg(target_space="CUSTOM", target=goal, target_location=(0, 0, 0))
+    HIDING[how](goal)
+    update()
+    goal.location.z += 0.1
+    update()
+    assert off(ob, (0.15, -0.2, 0.3)) <= ON_TARGET
+
+
+def test_a_hidden_target_that_hangs_on_a_moving_parent(fresh: Any) -> None:
+    cart, goal = empty("Cart"), empty("Goal", TARGET)
+    goal.parent = cart
+    ob = leg(target_space="CUSTOM", target=goal, target_location=(0, 0, 0))
+    exclude(goal)
+    for frame, y in ((1, 0.0), (11, -0.1)):
+        cart.location.y = y
+        cart.keyframe_insert("location", frame=frame)
+    go_to(11)
+    assert off(ob, (0.15, -0.3, 0.2)) <= ON_TARGET
+
+
+def test_a_deleted_target_breaks_its_chain_alone() -> None:
+    goal = empty("Goal", TARGET)
+    ob = leg(target_space="CUSTOM", target=goal, target_location=(0, 0, 0))
+    fk = evaluated_fk(ob)
+    chains.add(ob, "hips", "hips", name="turn", solver="AIM", target_location=(0.0, 0.0, 5.0))
+    other = leg("Other")
+    update()
+    bpy.data.objects.remove(goal)
+    go_to(2)
+    chain = ob.ik_chains["leg"]
+    assert chain.status == "BROKEN" and "leg" in chain.message and "target" in chain.message
+    assert ob.ik_chains["turn"].status != "BROKEN"
+    other.ik_chains["leg"].target_location[2] += 0.1
+    update()
+    assert off(other, (0.15, -0.2, 0.3)) <= ON_TARGET
+    shin = [bone.name for bone in ob.pose.bones].index("shin")
+    local = np.linalg.inv(pose(ob)[shin - 1].astype(float)) @ pose(ob)[shin]
+    assert np.abs(local - fk).max() <= 2e-6, "the broken chain stands still at FK"
+    chain.target = empty("New", TARGET)
+    update()
+    assert chain.status == "OK" and chain.message == ""
+    assert off(ob) <= ON_TARGET
+
+
+def evaluated_fk(ob: bpy.types.Object) -> np.ndarray:
+    """The shin in the space of the thigh, at rest: the FK pose of these tests."""
+    thigh, shin = ob.data.bones["thigh"], ob.data.bones["shin"]
+    return np.linalg.inv(np.array(thigh.matrix_local, float)) @ np.array(shin.matrix_local, float)
+
+
+def test_a_deleted_bone_breaks_its_chain_alone() -> None:
+    ob = leg()
+    chains.add(ob, "hips", "hips", name="turn", solver="AIM", target_location=(0.0, 0.0, 5.0))
+    with edit_mode(ob) as bones:
+        bones.remove(bones["foot"])
+    update()
+    assert ob.ik_chains["leg"].status == "BROKEN" and "foot" in ob.ik_chains["leg"].message
+    assert ob.ik_chains["turn"].status == "OK"
+
+
+# Names
+
+
+def rename_by_script(ob: bpy.types.Object, names: dict[str, str]) -> None:
+    for old, new in names.items():
+        ob.data.bones[old].name = new
+
+
+def rename_in_edit_mode(ob: bpy.types.Object, names: dict[str, str]) -> None:
+    with edit_mode(ob) as bones:
+        for old, new in names.items():
+            bones[old].name = new
+
+
+@pytest.mark.parametrize("rename", [rename_by_script, rename_in_edit_mode])
+@pytest.mark.parametrize(
+    "names",
+    [
+        {"thigh": "upper"},
+        {"foot": "ankle"},
+        {"shin": "lower"},
+        {"thigh": "a", "shin": "b", "foot": "c"},
+        {"thigh": "tmp", "foot": "thigh", "tmp": "foot"},
+    ],
+    ids=["root", "end", "middle", "all", "root and end swapped"],
+)
+def test_renamed_bones_stay_in_the_chain(rename: Callable[..., None], names: dict[str, str]) -> None:
+    ob = leg()
+    ankle = {**{old: old for old in ("thigh", "shin", "foot")}}
+    for old, new in names.items():
+        ankle = {first: new if now == old else now for first, now in ankle.items()}
+    rename(ob, names)
+    ob.ik_chains["leg"].target_location[2] += 0.1
+    update()
+    assert ob.ik_chains["leg"].status == "OK"
+    assert off(ob, (0.15, -0.2, 0.3), bone=ankle["foot"]) <= ON_TARGET
+    assert (ob.ik_chains["leg"].root_bone, ob.ik_chains["leg"].end_bone) == (ankle["thigh"], ankle["foot"])
+
+
+@pytest.mark.parametrize("rename", [rename_by_script, rename_in_edit_mode])
+def test_a_renamed_target_bone_is_followed(rename: Callable[..., None]) -> None:
+    ob = armature(bones=(*LEG, ("control", "", TARGET, (0.15, -0.2, 0.4))))
+    chains.add(
+        ob, "thigh", "foot", name="leg", use_tail=False,
+        target_space="CUSTOM", target=ob, subtarget="control", target_location=(0, 0, 0),
+    )  # fmt: skip
+    update()
+    rename(ob, {"control": "grip"})
+    ob.pose.bones["grip"].location = (0.0, 0.1, 0.0)
+    update()
+    assert ob.ik_chains["leg"].subtarget == "grip"
+    assert off(ob, (0.15, -0.2, 0.3)) <= ON_TARGET
+
+
+def test_names_hold_over_save_and_load(tmp_path: Path) -> None:
+    ob = leg()
+    rename_by_script(ob, {"thigh": "a", "shin": "b", "foot": "c"})
+    bpy.ops.wm.save_as_mainfile(filepath=str(tmp_path / "rig.blend"))
+    bpy.ops.wm.open_mainfile(filepath=str(tmp_path / "rig.blend"))
+    ob = bpy.data.objects["Rig"]
+    assert (ob.ik_chains["leg"].root_bone, ob.ik_chains["leg"].end_bone) == ("a", "c")
+    assert off(ob, bone="c") <= ON_TARGET
+
+
+def test_renamed_objects_are_followed() -> None:
+    goal = empty("Goal", TARGET)
+    ob = leg(target_space="CUSTOM", target=goal, target_location=(0, 0, 0))
+    ob.name, goal.name, ob.data.name = "Hero", "Aim", "HeroBones"
+    update()
+    goal.location.z += 0.1
+    update()
+    assert off(ob, (0.15, -0.2, 0.3)) <= ON_TARGET
+    go_to(9)
+    assert ob.ik_chains["leg"].status == "OK"
+
+
+def test_two_rigs_that_swap_their_names() -> None:
+    one, two = leg("One"), leg("Two")
+    one.name, two.name, one.name = "Tmp", "One", "Two"
+    one.ik_chains["leg"].target_location = (0.1, -0.3, 0.3)
+    update()
+    assert off(one, (0.1, -0.3, 0.3)) <= ON_TARGET and off(two) <= ON_TARGET
+
+
+# Modes
+
+
+def test_edit_mode_shows_the_rest_bones_and_leaves_them_alone() -> None:
+    ob = leg()
+    before = {bone.name: np.array(bone.matrix_local) for bone in ob.data.bones}
+    with edit_mode(ob) as bones:
+        go_to(5)
+        bones["foot"].tail = (0.1, -0.25, 0.0)
+        update()
+    update()
+    assert off(ob) <= ON_TARGET
+    for name in ("thigh", "shin"):
+        assert np.array_equal(np.array(ob.data.bones[name].matrix_local), before[name])
+
+
+def test_an_edited_rest_pose_is_solved_anew() -> None:
+    ob = leg()
+    with edit_mode(ob) as bones:
+        bones["shin"].head = bones["thigh"].tail = (0.1, -0.1, 0.45)
+    update()
+    assert off(ob) <= ON_TARGET
+
+
+def test_a_bone_that_is_added_while_chains_live() -> None:
+    ob = leg()
+    with edit_mode(ob) as bones:
+        bone = bones.new("a first bone")
+        bone.head, bone.tail = (0, 0, 0), (0, 0, 0.1)
+        bones["hips"].parent = bone
+    update()
+    assert off(ob) <= ON_TARGET
+    ob.pose.bones["a first bone"].location.x = 0.05
+    update()
+    assert off(ob) <= ON_TARGET
+
+
+def test_the_rest_position_shows_the_rest_pose() -> None:
+    ob = leg()
+    ob.data.pose_position = "REST"
+    update()
+    go_to(4)
+    rest = np.array([np.array(bone.matrix_local) for bone in ob.data.bones], np.float32)
+    assert np.abs(pose(ob) - rest).max() <= 1e-6
+    ob.data.pose_position = "POSE"
+    update()
+    assert off(ob) <= ON_TARGET
+
+
+def test_a_chain_on_a_hidden_rig_is_right_when_it_is_shown() -> None:
+    ob = leg()
+    ob.hide_viewport = True
+    update()
+    ob.ik_chains["leg"].target_location[2] += 0.1
+    go_to(3)
+    ob.hide_viewport = False
+    update()
+    assert off(ob, (0.15, -0.2, 0.3)) <= ON_TARGET
+
+
+def test_a_second_scene_is_solved_at_its_own_frame() -> None:
+    """The same rig in two scenes: the one that changes its frame shows its own pose."""
+    goal = empty("Goal", TARGET)
+    moving(goal)
+    ob = leg(target_space="CUSTOM", target=goal, target_location=(0, 0, 0))
+    other = bpy.data.scenes.new("Other")
+    other.collection.objects.link(ob)
+    other.frame_set(11)
+    seen = ob.evaluated_get(other.view_layers[0].depsgraph)
+    foot = np.array(seen.matrix_world @ seen.pose.bones["foot"].head)
+    assert np.linalg.norm(foot - (TARGET[0], TARGET[1], TARGET[2] + 0.2)) <= ON_TARGET
+    go_to(1)
+    assert off(ob) <= ON_TARGET
+
+
+def test_the_settings_are_read_as_evaluated() -> None:
+    ob = leg()
+    chain = ob.ik_chains["leg"]
+    for frame, z in ((1, 0.2), (11, 0.4)):
+        chain.target_location[2] = z
+        chain.keyframe_insert("target_location", frame=frame)
+    for frame, z in ((11, 0.4), (1, 0.2)):
+        go_to(frame)
+        assert off(ob, (0.15, -0.2, z)) <= ON_TARGET
+
+
+def test_keyed_solver_and_use_tail() -> None:
+    """Discrete settings that are keyed count at their frame."""
+    ob = leg(solver="FABRIK")
+    chain = ob.ik_chains["leg"]
+    for frame, use_tail in ((1, False), (6, True)):
+        chain.use_tail = use_tail
+        chain.keyframe_insert("use_tail", frame=frame)
+    toe = ob.data.bones["foot"].length
+    for frame in (1, 8, 2, 7):
+        go_to(frame)
+        tip = (
+            head(ob, "foot") if frame < 6 else bone_world(ob, "foot")[:3, :3] @ (0, toe, 0) + head(ob, "foot")
+        )
+        assert np.linalg.norm(tip - TARGET) <= 2.0 * ON_TARGET, frame
+
+
+def test_the_shown_result_is_that_of_the_frame() -> None:
+    ob = leg()
+    chain = ob.ik_chains["leg"]
+    for frame, z in ((1, 0.2), (11, -5.0)):
+        chain.target_location[2] = z
+        chain.keyframe_insert("target_location", frame=frame)
+    go_to(11)
+    assert chain.status == "TARGET_FAR"
+    distance = np.linalg.norm(np.array((0.15, -0.2, -5.0)) - head(ob, "thigh"))
+    assert chain.residual == pytest.approx(distance - LEG_LENGTH, rel=1e-5)
+    go_to(1)
+    assert chain.status == "OK" and chain.residual <= ON_TARGET
+    assert evaluated(ob).ik_chains["leg"].influence == 1.0
