@@ -76,7 +76,7 @@ def solve_group(rigs: Sequence[bpy.types.Object], depsgraph: bpy.types.Depsgraph
     if not rigs:
         return
     plan = plan_of(rigs, seen)
-    reading = read(plan, rigs, seen, fresh)
+    reading = read(plan, rigs, seen, depsgraph, fresh)
     solution = solve(plan.stage, reading.batch)
     first = 0
     for rig, ob, held in zip(plan.rigs, rigs, reading.held, strict=True):

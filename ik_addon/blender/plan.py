@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import bpy
@@ -69,11 +69,13 @@ class Plan:
 
     Attributes:
         links: for each object of the stage after the rigs' own.
+        object_rows: where these objects stand in the view layers that were read (`reading`).
     """
 
     stage: core.Stage
     rigs: tuple[Rig, ...]
     links: tuple[Link, ...]
+    object_rows: dict[tuple, Any] = field(default_factory=dict)
 
 
 def fingerprint(ob: bpy.types.Object) -> tuple:

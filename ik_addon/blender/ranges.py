@@ -113,7 +113,7 @@ def solve_range(
                 for place, group in enumerate(groups):
                     seen = [ob.evaluated_get(depsgraph) for ob in group]
                     plan = live.plan_of(group, seen)
-                    reading = read(plan, group, seen, fresh=True)
+                    reading = read(plan, group, seen, depsgraph, fresh=True)
                     # A discrete setting that is keyed starts a new run with another plan.
                     if not runs[place] or runs[place][-1][0] is not plan:
                         runs[place].append((plan, []))

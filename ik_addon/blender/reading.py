@@ -27,6 +27,8 @@ SETTINGS = {
     "softness": 1,
 }
 INTEGERS = {"bend_sign"}
+# More objects than this are read in one call for the whole view layer.
+FEW_OBJECTS = 4
 
 
 @dataclass(frozen=True)
@@ -61,9 +63,13 @@ class Held:
 
 
 def read(
-    plan: Plan, rigs: Sequence[bpy.types.Object], seen: Sequence[bpy.types.Object], fresh: bool
+    plan: Plan,
+    rigs: Sequence[bpy.types.Object],
+    seen: Sequence[bpy.types.Object],
+    depsgraph: bpy.types.Depsgraph,
+    fresh: bool,
 ) -> Reading:
-    """Read the frame that was just evaluated.
+    """Read the frame that `depsgraph` holds.
 
     Args:
         rigs, seen: the original and the evaluated armature objects of the plan.
@@ -87,7 +93,7 @@ def read(
         rotation[0, rig.places] = to_quaternion(fk[-1], rig.modes)
     batch = Batch(
         pose=pose,
-        objects=_objects(plan, seen)[None],
+        objects=_objects(plan, seen, depsgraph)[None],
         location=location,
         rotation=rotation,
         scale=scale,
@@ -158,13 +164,51 @@ def _converted(
     return fk, solved
 
 
-def _objects(plan: Plan, seen: Sequence[bpy.types.Object]) -> np.ndarray:
+def _objects(
+    plan: Plan, seen: Sequence[bpy.types.Object], depsgraph: bpy.types.Depsgraph
+) -> np.ndarray:
     """World matrices ``(objects, 4, 4)`` of the plan's objects as evaluated."""
-    found = [*seen, *(getattr(seen[link.rig].ik_chains[link.chain], link.prop) for link in plan.links)]
-    out = np.empty((len(found), 4, 4))
-    for place, ob in enumerate(found):
+    out = np.empty((len(seen) + len(plan.links), 4, 4))
+    for place, ob in enumerate(seen):
         out[place] = ob.matrix_world
+    missing: Sequence[int] = range(len(plan.links))
+    if len(plan.links) > FEW_OBJECTS:
+        missing = _read_in_bulk(plan, seen, depsgraph, out)
+    if len(missing):
+        # Looking up chain i walks past those before it, so walk once.
+        chains = [list(ob.ik_chains) for ob in seen]
+        for place in missing:
+            link = plan.links[place]
+            out[len(seen) + place] = getattr(chains[link.rig][link.chain], link.prop).matrix_world
     return out
+
+
+def _read_in_bulk(
+    plan: Plan, seen: Sequence[bpy.types.Object], depsgraph: bpy.types.Depsgraph, out: np.ndarray
+) -> Sequence[int]:
+    """Read linked objects of the view layer in one call; returns the places of those it has not."""
+    objects = depsgraph.view_layer_eval.objects
+    key = (depsgraph.scene.session_uid, depsgraph.view_layer.name, depsgraph.mode)
+    rows, missing, count = plan.object_rows.get(key, (None, (), -1))
+    if count != len(objects):
+        rows, missing = _rows_of_links(plan, seen, objects)
+        plan.object_rows[key] = (rows, missing, len(objects))
+    matrices = memory.read_vectors(objects, "matrix_world", 16).reshape(-1, 4, 4)
+    out[len(seen) :] = matrices[rows].transpose(0, 2, 1)
+    return missing
+
+
+def _rows_of_links(
+    plan: Plan, seen: Sequence[bpy.types.Object], objects: Any
+) -> tuple[np.ndarray, Sequence[int]]:
+    """For each link its place among `objects` (0 where it has none), and the links without one."""
+    # Evaluated copies have no session uid of their own.
+    places = {ob.original.session_uid: place for place, ob in enumerate(objects)}
+    chains = [list(ob.ik_chains) for ob in seen]
+    linked = [getattr(chains[link.rig][link.chain], link.prop) for link in plan.links]
+    found = [places.get(ob.original.session_uid, -1) for ob in linked]
+    rows = np.array(found)
+    return np.maximum(rows, 0), np.flatnonzero(rows < 0).tolist()
 
 
 def _settings(

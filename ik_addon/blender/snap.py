@@ -88,7 +88,7 @@ def _looking(ob: bpy.types.Object, index: int) -> Iterator[_View]:
         number = rig.chains.start + index
         if plan.stage.chains[number].broken:
             raise ChainError(plan.stage.chains[number].broken)
-        yield _View(ob, ob.ik_chains[index], plan, read(plan, group, seen, fresh), rig, number)
+        yield _View(ob, ob.ik_chains[index], plan, read(plan, group, seen, depsgraph, fresh), rig, number)
 
 
 def fk_to_ik(ob: bpy.types.Object, index: int, scene: bpy.types.Scene) -> Snap:
