@@ -77,10 +77,7 @@ def by_path(curves: Any) -> Curves:
 def channel_of(ob: bpy.types.Object, target: Target, item: BakedProperty) -> store.IKBakedChannel:
     """The backup of a property in the target, made where there is none."""
     chain = next(iter(item.chains)) if item.owner == ob else 0
-    channel = store.find_channel(item.owner, target.number, target.handle, item.name, chain)
-    if channel is None:
-        channel = item.owner.ik_baked.add()
-        channel.action, channel.slot, channel.path = target.number, target.handle, item.name
+    channel = store.channel(item.owner, target.number, target.handle, item.name, chain)
     store.set_chains(channel, store.chains(channel) | item.chains)
     return channel
 
@@ -110,20 +107,24 @@ def replace(
     for index, new in enumerate(item.keys):
         curve = curves.get((item.path, index))
         saved = saved_curve(channel, index, float(item.values[index]), curve is not None)
+        beside = store.added(saved)
         if curve is None:
             curve, made = compat.new_curve(target.action, target.slot, item.path, index, item.group)
             channel.made_group = channel.made_group or made
-        curve.is_valid = True
-        old = keys.read(curve)
-        beside = store.added(saved)
-        covered = keys.inside(old, np.array([[first, last]], np.float32))
-        store.keep(saved, old[covered & ~keys.inside(old, earlier) & ~_listed(old, beside)])
-        result = keys.replaced(old, new)
+            result = new
+        else:
+            # Blender marks a curve that it could not evaluate, and then leaves it out.
+            curve.is_valid = True
+            old = keys.read(curve)
+            covered = keys.inside(old, np.array([[first, last]], np.float32))
+            store.keep(saved, old[covered & ~keys.inside(old, earlier) & ~_listed(old, beside)])
+            result = keys.replaced(old, new)
         if item.hold_outside == "ALL" or (item.hold_outside == "NEW" and not saved.existed):
             holds = _holds(curve, saved, store.ranges(channel), result, (first, last))
             result = _with_holds(result, holds, last)
             beside = np.concatenate([beside, holds[:, : keys.VALUE + 1]])
-        store.set_added(saved, beside[_present(beside, result)])
+        if len(beside):
+            store.set_added(saved, beside[_present(beside, result)])
         yield curve, result
 
 
@@ -155,6 +156,7 @@ def _holds(
 def _with_holds(result: np.ndarray, holds: np.ndarray, last: float) -> np.ndarray:
     if last + 1.0 in holds[:, keys.FRAME]:
         # Up to that key the pose of the last baked frame stays.
+        result = result.copy()
         result[result[:, keys.FRAME] == last, keys.INTERPOLATION] = keys.CONSTANT
     return keys.merged(result, holds)
 

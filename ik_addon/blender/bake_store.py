@@ -80,10 +80,11 @@ def array(group: bpy.types.PropertyGroup, name: str, width: int) -> np.ndarray:
 
 def set_array(group: bpy.types.PropertyGroup, name: str, values: np.ndarray) -> None:
     """Store ``(n, width)`` numbers beside the properties of a group, or remove an empty array."""
+    # Blender (4.2 to 5.3) copies an array over the one that is there without resizing it.
+    if name in group:
+        del group[name]
     if len(values):
         group[name] = np.ascontiguousarray(values, np.float32).ravel()
-    elif name in group:
-        del group[name]
 
 
 def ranges(channel: IKBakedChannel) -> np.ndarray:
@@ -122,18 +123,18 @@ def set_added(curve: IKBakedCurve, values: np.ndarray) -> None:
     set_array(curve, "added", values)
 
 
-def find_channel(owner: Any, action: int, slot: int, path: str, chain: int = 0) -> IKBakedChannel | None:
-    """The backup of a property in an action and slot.
+def channel(owner: Any, action: int, slot: int, path: str, chain: int = 0) -> IKBakedChannel:
+    """The backup of a property in an action and slot, made where there is none.
 
     Args:
         owner: the pose bone, or the object for a property of the chain with number `chain`.
     """
-    for channel in owner.ik_baked:
-        if (channel.action, channel.slot, channel.path) != (action, slot, path):
-            continue
-        if not chain or chain in chains(channel):
-            return channel
-    return None
+    key = f"{action} {slot} {chain} {path}"
+    found = owner.ik_baked.get(key)
+    if found is None:
+        found = owner.ik_baked.add()
+        found.name, found.action, found.slot, found.path = key, action, slot, path
+    return found
 
 
 def chains(channel: IKBakedChannel) -> set[int]:

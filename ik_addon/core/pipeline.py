@@ -20,6 +20,7 @@ from .transforms import (
     TINY,
     affine_inverse,
     compose,
+    cross,
     dot,
     length,
     matrix_to_quaternion,
@@ -389,7 +390,10 @@ def _turn_rigid(work: _Work, group: Group, wanted: np.ndarray) -> np.ndarray:
     above = work.pose[:, group.parents[:, 0]][:, :, None, :3, :3]
     parents = np.concatenate([above, wanted[:, :, : columns - 1]], axis=2)
     frames = parents @ work.stage.rest_turn[group.slots[:, :columns]]
-    turn = np.swapaxes(frames, -1, -2) @ wanted
+    # Not the transpose: Blender's rest matrices are orthogonal to 1e-5 only.
+    x, y, z = frames[..., 0], frames[..., 1], frames[..., 2]
+    rows = np.stack([cross(y, z), cross(z, x), cross(x, y)], axis=-2)
+    turn = np.sign(dot(x, rows[..., 0, :]))[..., None, None] * rows @ wanted
     scale = np.sqrt(np.einsum("...i,...i->...", turn[..., 1], turn[..., 1]))
     out = matrix_to_quaternion(turn / np.maximum(scale, TINY)[..., None, None])
     _set_channels(work, group, out)
