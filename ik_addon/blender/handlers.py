@@ -73,19 +73,17 @@ def ik_chains_depsgraph_update(_scene: bpy.types.Scene, depsgraph: bpy.types.Dep
 def ik_chains_load(_path: str) -> None:
     """Forget the file before, and solve the one that was loaded."""
     STATE.clear()
-    groups = live.rig_groups()
-    for ob in (ob for group in groups for ob in group):
+    rigs = [ob for group in live.rig_groups() for ob in group]
+    if not rigs:
+        return
+    for ob in rigs:
         if ob.library is None:
             anchors.repair(ob)
-            ob.update_tag()
-    if groups:
-        # Blender evaluates a file for the first time as it was saved, without calling a handler.
-        view_layer = bpy.context.view_layer
-        view_layer.update()
-        with STATE.at_work():
-            for group in groups:
-                _solve_or_report(group, view_layer.depsgraph, fresh=False)
-        view_layer.update()
+    # Blender calls no handler when it evaluates a file for the first time; the next update solves.
+    bpy.context.view_layer.update()
+    for ob in rigs:
+        ob.update_tag()
+    bpy.context.view_layer.update()
 
 
 @persistent
