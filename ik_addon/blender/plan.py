@@ -307,7 +307,7 @@ class _Compiler:
     def _blocked(self, chain: core.Chain, own: _Behind, of_target: _Behind, writers: dict) -> str:
         looped = of_target.hard & set(chain.written)
         if looped:
-            bone = self._bone_name(min(looped))
+            bone = self._bone_name(max(looped))
             return f"{chain.name}: its target or pole hangs on bone '{bone}', which the chain itself turns"
         for behind in (own, of_target):
             for bone, through in behind.soft.items():
