@@ -20,7 +20,7 @@ from .transforms import TINY
 Vector = tuple[float, float, float]
 
 # With more limbs than this the arrays are faster.
-FEW = 5
+FEW = 8
 
 
 def few_limbs(job: ChainJob) -> tuple[np.ndarray, ...] | None:
