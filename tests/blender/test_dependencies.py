@@ -21,6 +21,7 @@ from bone_rigs import (
     tail,
     update,
 )
+from mathutils import Matrix
 
 from ik_addon.blender import chains
 
@@ -124,6 +125,9 @@ def child_object(ob: bpy.types.Object, goal: bpy.types.Object, bone: str) -> Non
 def child_of(ob: bpy.types.Object, goal: bpy.types.Object, bone: str) -> None:
     constraint = goal.constraints.new("CHILD_OF")
     constraint.target, constraint.subtarget = ob, bone
+    # Blender sets the inverse that keeps the object in place.
+    constraint.set_inverse_pending = False
+    constraint.inverse_matrix = Matrix.Identity(4)
 
 
 def child_of_child(ob: bpy.types.Object, goal: bpy.types.Object, bone: str) -> None:
