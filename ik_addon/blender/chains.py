@@ -8,7 +8,7 @@ from typing import Any
 
 import bpy
 
-from . import anchors, animation, memory, paths, placing
+from . import anchors, animation, bake_store, memory, paths, placing
 from .state import STATE
 
 
@@ -174,8 +174,16 @@ class _Draft:
 
 
 def remove(ob: bpy.types.Object, index: int) -> None:
-    """Remove a chain: its bones get their FK pose back, curves and drivers of the others stay theirs."""
+    """Remove a chain: its bones get their FK pose back, curves and drivers of the others stay theirs.
+
+    Raises:
+        ChainError: before anything is changed, when a library override has the chain from
+            its library: Blender cannot remove it there.
+    """
     chain = ob.ik_chains[index]
+    if is_from_library(ob, chain):
+        raise ChainError(f"{ob.name}: chain '{chain.name}' comes from the rig's library: mute it instead")
+    bake_store.forget_chain(ob, chain.uid)
     anchors.drop(ob, chain)
     paths.drop_curves(ob, index, chain.name)
     ob.ik_chains.remove(index)
@@ -184,6 +192,12 @@ def remove(ob: bpy.types.Object, index: int) -> None:
     memory.release_unused(ob)
     STATE.forget_plans()
     ob.update_tag()
+
+
+def is_from_library(ob: bpy.types.Object, chain: bpy.types.PropertyGroup) -> bool:
+    """Whether a library override has a chain from its library."""
+    override = ob.override_library
+    return bool(override and override.reference) and chain.name in override.reference.ik_chains
 
 
 def move(ob: bpy.types.Object, index: int, to: int) -> None:

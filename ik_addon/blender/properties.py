@@ -78,6 +78,13 @@ def _link_changed(self: "IKChain", context: bpy.types.Context) -> None:
 
 
 def _name_changed(self: "IKChain", context: bpy.types.Context) -> None:
+    override = self.id_data.override_library
+    if override and override.reference:
+        # Blender finds the chain of the library by its name: one that is lost comes back twice.
+        lost = set(override.reference.ik_chains.keys()) - set(self.id_data.ik_chains.keys())
+        if lost:
+            self.name = lost.pop()
+            return
     taken = {other.name for other in self.id_data.ik_chains if other != self}
     unique = unique_name(self.name or "Chain", taken)
     if unique != self.name:

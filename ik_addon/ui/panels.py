@@ -14,7 +14,7 @@ import bpy
 from bl_ui.generic_ui_list import draw_ui_list  # type: ignore[import-not-found]
 
 from .. import ops
-from ..blender.chains import uses_pole
+from ..blender.chains import is_from_library, uses_pole
 
 # Widths of a character and of the panel's margins, in pixels at a resolution scale of 1.
 CHARACTER, MARGIN = 6.5, 70
@@ -36,12 +36,17 @@ class IKCHAIN_UL_chains(bpy.types.UIList):
     """Chains by name, with what their last solve said."""
 
     def draw_item(
-        self, _context: Any, layout: Any, _data: Any, item: Any, _icon: int, _active_data: Any, _active: str
+        self, _context: Any, layout: Any, data: Any, item: Any, _icon: int, _active_data: Any, _active: str
     ) -> None:
         """One row: status, name, influence, mute."""
         row = layout.row(align=True)
-        row.label(text="", **status_icon(item))
-        row.prop(item, "name", text="", emboss=False)
+        state = row.row(align=True)
+        state.active = not item.mute
+        state.label(text="", **status_icon(item))
+        if is_from_library(data, item):
+            row.label(text=item.name)
+        else:
+            row.prop(item, "name", text="", emboss=False)
         value = row.row(align=True)
         value.active = not item.mute
         value.ui_units_x = 3.5
@@ -107,7 +112,8 @@ class IKCHAIN_PT_main(ChainPanel, bpy.types.Panel):
 def _draw_list_buttons(column: Any, ob: bpy.types.Object) -> None:
     column.operator("ik_chain.add", text="", icon="ADD")
     row = column.row()
-    row.enabled = len(ob.ik_chains) > 0
+    active = ob.ik_chains[ob.ik_chains_index] if 0 <= ob.ik_chains_index < len(ob.ik_chains) else None
+    row.enabled = active is not None and not is_from_library(ob, active)
     row.operator("ik_chain.remove", text="", icon="REMOVE")
     if len(ob.ik_chains) < 2:
         return

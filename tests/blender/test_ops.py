@@ -334,6 +334,43 @@ def test_a_linked_rig_is_refused(three: bpy.types.Object, tmp_path: Any) -> None
     assert "'Rig' is linked" in refused(bpy.ops.ik_chain.remove, object="Rig")
 
 
+@pytest.fixture
+def override(three: bpy.types.Object, tmp_path: Any) -> bpy.types.Object:
+    """A library override of a rig with three chains, with a fourth chain of its own."""
+    path = str(tmp_path / "library.blend")
+    bpy.ops.wm.save_as_mainfile(filepath=path)
+    bpy.ops.wm.read_factory_settings(use_empty=True)
+    with bpy.data.libraries.load(path, link=True) as (_, loaded):
+        loaded.objects = ["Rig"]
+    bpy.context.scene.collection.objects.link(loaded.objects[0])
+    ob = loaded.objects[0].override_create(remap_local_usages=True)
+    assert bpy.ops.ik_chain.add(object="Rig", name="own", end_bone="control") == {"FINISHED"}
+    return ob
+
+
+def reload(path: Any) -> bpy.types.Object:
+    """The overridden rig after the file was saved and loaded again."""
+    bpy.ops.wm.save_as_mainfile(filepath=str(path))
+    bpy.ops.wm.open_mainfile(filepath=str(path))
+    return bpy.data.objects["Rig", None]
+
+
+def test_an_override_keeps_the_chains_of_its_library(override: bpy.types.Object, tmp_path: Any) -> None:
+    assert "comes from the rig's library" in refused(bpy.ops.ik_chain.remove, object="Rig", chain="leg")
+    override.ik_chains["leg"].name = "renamed"
+    override.ik_chains["own"].name = "mine"
+    expected = ["leg", "aim", "toe", "mine"]
+    assert names(override) == expected
+    assert names(reload(tmp_path / "shot.blend")) == expected
+
+
+def test_own_chains_of_an_override_move_and_go(override: bpy.types.Object, tmp_path: Any) -> None:
+    bpy.ops.ik_chain.move(object="Rig", chain="own", direction="UP")
+    assert names(reload(tmp_path / "shot.blend")) == ["leg", "aim", "own", "toe"]
+    bpy.ops.ik_chain.remove(object="Rig", chain="own")
+    assert names(reload(tmp_path / "shot.blend")) == ["leg", "aim", "toe"]
+
+
 # Baking
 
 
@@ -419,6 +456,14 @@ def test_bake_and_unbake_bring_everything_back(walk: bpy.types.Object, capfd: An
     assert keyed(walk) == {}
     bpy.context.scene.frame_set(6)
     assert pose_difference(pose(walk), before[6]) < 2 * STILL
+
+
+def test_a_new_chain_does_not_inherit_the_bake_of_a_removed_one(walk: bpy.types.Object) -> None:
+    bpy.ops.ik_chain.bake(object="Rig", chain="prop")
+    bpy.ops.ik_chain.remove(object="Rig", chain="prop")
+    assert set(keyed(walk)) == {"control"}
+    bpy.ops.ik_chain.add(object="Rig", name="prop", end_bone="control")
+    assert "nothing is baked" in refused(bpy.ops.ik_chain.unbake, object="Rig", chain="prop")
 
 
 @pytest.mark.parametrize(
