@@ -153,7 +153,7 @@ def _write(ob: bpy.types.Object, motion: Motion, baked: list[int], whole: bool, 
     items = list(_bone_items(ob, motion, curves, numbers, whole, report))
     mutes = [_mute_item(ob, place, motion.frames, existing) for place in baked]
     for place, mute in zip(baked, mutes, strict=True):
-        if whole and (mute.path, 0) not in existing:
+        if whole and not bake_checks.is_animated(ob, place, "mute"):
             _mute_for_good(ob, place, target, mute)
         else:
             items.append(mute)
@@ -202,7 +202,7 @@ def _mute_item(
     ob: bpy.types.Object, place: int, frames: np.ndarray, existing: bake_curves.Curves
 ) -> bake_curves.BakedProperty:
     chain = ob.ik_chains[place]
-    by_index, by_name = bake_checks.mute_paths(ob, place)
+    by_index, by_name = bake_checks.chain_paths(ob, place, "mute")
     ends = sorted({float(frames[0]), float(frames[-1])})
     return bake_curves.BakedProperty(
         owner=ob,
@@ -291,6 +291,6 @@ def _restore(ob: bpy.types.Object, numbers: set[int]) -> None:
 
 def _restore_mute(ob: bpy.types.Object, channel: store.IKBakedChannel, places: dict[int, int]) -> None:
     for number in store.chains(channel) & places.keys():
-        paths = bake_checks.mute_paths(ob, places[number])
+        paths = bake_checks.chain_paths(ob, places[number], "mute")
         for value in bake_curves.restore(ob, channel, paths, "").values():
             ob.ik_chains[places[number]].mute = bool(value)

@@ -134,15 +134,26 @@ def _written(ob: bpy.types.Object, chain: bpy.types.PropertyGroup) -> tuple[str,
     return (*bones.turned, bones.end) if bones.end and chain.use_rotation else bones.turned
 
 
-def mute_paths(ob: bpy.types.Object, place: int) -> tuple[str, str]:
-    """The data paths that lead to the mute of a chain: as Blender writes it, and by name."""
+def chain_paths(ob: bpy.types.Object, place: int, prop: str) -> tuple[str, str]:
+    """The data paths that lead to a setting of a chain: as Blender writes it, and by name."""
     name = bpy.utils.escape_identifier(ob.ik_chains[place].name)
-    return f"ik_chains[{place}].mute", f'ik_chains["{name}"].mute'
+    return f"ik_chains[{place}].{prop}", f'ik_chains["{name}"].{prop}'
 
 
-def is_muted(ob: bpy.types.Object, place: int) -> bool:
-    """Whether a chain is muted on all frames."""
-    return ob.ik_chains[place].mute and "mute" not in animation.animated_chain_settings(ob)
+def is_animated(ob: bpy.types.Object, place: int, prop: str) -> bool:
+    """Whether anything animates a setting of a chain."""
+    paths = chain_paths(ob, place, prop)
+    return any(True for _ in animation.playing_curves(ob, paths.__contains__))
+
+
+def idle(ob: bpy.types.Object, place: int) -> str:
+    """Why a chain does nothing on any frame, or an empty string."""
+    chain = ob.ik_chains[place]
+    if chain.mute and not is_animated(ob, place, "mute"):
+        return "it is muted"
+    if chain.influence == 0.0 and not is_animated(ob, place, "influence"):
+        return "its influence is 0"
+    return ""
 
 
 def _obstacle(
@@ -153,9 +164,9 @@ def _obstacle(
     broken = chains.problem(ob, chain)
     if broken:
         return broken
-    if is_muted(ob, place):
-        return "it is muted"
-    mutes = mute_paths(ob, place)
+    if idle(ob, place):
+        return idle(ob, place)
+    mutes = chain_paths(ob, place, "mute")
     if driven.intersection(mutes):
         return "its mute is driven, so that the bake could not switch it off"
     for path in mutes:
@@ -197,7 +208,7 @@ def _goes_on_below(
     for place in chosen:
         for other in range(place):
             shared = set(written[place]).intersection(written[other])
-            if shared and other not in chosen and not is_muted(ob, other):
+            if shared and other not in chosen and not idle(ob, other):
                 name = ob.ik_chains[other].name
                 return place, f"chain '{name}' turns bone '{min(shared)}' before it: bake both"
     return None
@@ -209,7 +220,7 @@ def _apart(
     baked = {bone for place in chosen for bone in written[place]}
     above: dict[str, set[tuple[str, str]]] = {}
     for place, bones in written.items():
-        if place not in chosen and not is_muted(ob, place):
+        if place not in chosen and not idle(ob, place):
             for bone in baked.intersection(bones):
                 above.setdefault(bone, set()).add((ob.name, ob.ik_chains[place].name))
     return {bone: frozenset(names) for bone, names in above.items()}

@@ -208,7 +208,7 @@ def fit(ob: bpy.types.Object, motion: Motion, existing: CurvesByPath, whole: boo
         prop, width = memory.channel(mode)
         curves = [existing.get((path, index)) for index in range(width)]
         still = np.array(getattr(ob.pose.bones[name], prop), float)
-        held = not whole and not by_strips[place] and not all(curves)
+        held = not whole and not by_strips[place] and None in curves
         first = _neighbour(curves, still, motion.frames[0], -1, held)
         if first is not None:
             before[place, :width] = first

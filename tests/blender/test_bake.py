@@ -404,6 +404,15 @@ def test_keys_that_the_user_sets_outside_the_range_stay(stander: Any) -> None:
     assert rotation_curves(walker, "thigh.b") == []
 
 
+def test_a_single_frame(walker: Any) -> None:
+    before, live = animation_state(walker), poses(walker, FRAMES)
+    report = bake_now(walker, 7, 7)
+    assert report.keys == 2 * (4 + 3 + 3 + 4)
+    assert np.abs(poses(walker, [7]) - live[6]).max() <= SAME
+    bake.unbake([walker])
+    assert animation_state(walker) == before
+
+
 def test_unbake_after_save_and_load(walker: Any, tmp_path: Path) -> None:
     before, live = animation_state(walker), poses(walker, FRAMES)
     bake_now(walker, 4, 9)
@@ -462,12 +471,12 @@ def test_backups_follow_renamed_bones_and_moved_chains(walker: Any) -> None:
 def test_a_removed_chain_keeps_its_baked_keys(walker: Any) -> None:
     live = poses(walker, FRAMES)
     bake_now(walker, 1, 20)
-    chains.remove(walker, 0)
+    chains.remove(walker, 3)
     bake.unbake([walker])
-    chains.add(walker, "thigh.a", "foot.a", name="leg.a", use_tail=False)
+    chains.add(walker, "thigh.d", "foot.d", name="leg.d", use_tail=False)
     with pytest.raises(bake.BakeError, match="nothing is baked"):
         bake.unbake([walker])
-    walker.ik_chains["leg.a"].mute = True
+    walker.ik_chains["leg.d"].mute = True
     assert np.abs(poses(walker, FRAMES) - live).max() <= SAME
 
 
@@ -559,7 +568,7 @@ def test_chains_that_keys_cannot_stand_in_for(walker: Any, spoil: str) -> None:
         walker.ik_chains["leg.a"].influence = 0.0
     report = bake_now(walker, 1, 20)
     (skipped,) = report.skipped
-    words = {"mute": "is muted", "modifier": "modifier Noise", "influence": "without influence"}
+    words = {"mute": "is muted", "modifier": "modifier Noise", "influence": "its influence is 0"}
     assert skipped.chain == "leg.a" and words[spoil] in skipped.reason
     assert len(report.chains) == 3 and len(rotation_curves(walker, "shin.a")) == 0
 
@@ -589,6 +598,25 @@ def test_over_nla_strips(walker: Any) -> None:
     bake.unbake([walker])
     assert animation_state(walker) == before
     assert np.abs(poses(walker, FRAMES) - live).max() <= SAME
+
+
+def test_a_mute_that_a_strip_keys_is_keyed_over_it(stander: Any) -> None:
+    """Setting the property would be undone by the strip."""
+    chain = stander.ik_chains[0]
+    for frame, mute in ((1, False), (12, True)):
+        chain.mute = mute
+        chain.keyframe_insert("mute", frame=frame)
+    push_down(stander)
+    before, live = animation_state(stander), poses(stander, FRAMES)
+    bake_now(stander, 1, 20)
+    assert np.abs(poses(stander, FRAMES) - live).max() <= SAME
+    for frame in (3, 18):
+        bpy.context.scene.frame_set(frame)
+        assert chain.mute
+    bake.unbake([stander])
+    now = animation_state(stander)
+    assert {**now, "mutes": 0} == {**before, "mutes": 0}
+    assert np.abs(poses(stander, FRAMES) - live).max() <= SAME
 
 
 def test_a_part_over_nla_strips_says_what_happens_beside_it(walker: Any) -> None:
@@ -663,6 +691,22 @@ def test_a_chain_below_that_goes_on_is_a_reason_to_refuse(fresh: Any) -> None:
     restored = bake.unbake([ob], "pull")
     assert [u.chain for u in restored] == ["leg.a", "pull"], "their keys are the same"
     assert animation_state(ob) == before
+
+
+def test_a_chain_that_does_nothing_shares_its_bones_with_all(fresh: Any) -> None:
+    ob = make_walker(limbs=("a",))
+    plant(ob, ("a",), influence=0.0)
+    chains.add(ob, "thigh.a", "foot.a", name="hold", use_tail=False, target_location=(0.12, -0.1, 0.2))
+    chains.add(ob, "thigh.a", "foot.a", name="faded", use_tail=False, target_location=(0.1, -0.2, 0.3))
+    faded = ob.ik_chains["faded"]
+    for frame in (1, 20):
+        faded.influence = 0.0
+        faded.keyframe_insert("influence", frame=frame)
+    live = poses(ob, FRAMES)
+    report = bake_now(ob, 1, 20)
+    assert [entry["chain"] for entry in report.chains] == ["hold", "faded"]
+    assert [skipped.chain for skipped in report.skipped] == ["leg.a"]
+    assert np.abs(poses(ob, FRAMES) - live).max() <= SAME
 
 
 def test_a_target_on_a_baked_bone(fresh: Any) -> None:
