@@ -301,7 +301,7 @@ def _reach(
     for _ in range(SHEAR_PASSES):
         hinge = transform_vector(work.pose[:, group.bones[:, 0]], group.hinge)
         if group.solved == 2:
-            hinge = two_bone.bend_normal(joints, hinge)
+            hinge = two_bone.fold_hinge(joints, hinge, eased)
         job = ChainJob(joints, eased, hinge, pole_angle=settings["pole_angle"], **pole)
         result = _position_solver(group, job, settings)
         status = result.status if status is None else status

@@ -28,6 +28,10 @@ from .job import REACHED, ZERO, ChainJob, ChainResult, Status
 from .transforms import TINY
 from .two_bone_few import few_clear_bends, few_limbs
 
+# FK bend (radians) from which a limb keeps its own bend plane however far it folds.
+CLEAR = float(np.radians(12.0))
+_COS_CLEAR = float(np.cos(CLEAR))
+
 # Temporaries of this many solves stay in the processor's cache.
 BLOCK = 1024
 
@@ -108,6 +112,57 @@ def bend_normal(joints: np.ndarray, rest_hinge: np.ndarray) -> np.ndarray:
         cosine, sine = blend_sides(weight, dot(normal, rest), dot(normal, across))
         normal = np.where(straight, cosine * rest + sine * across, normal)
     return normal.T.reshape(*batch, 3)
+
+
+def fold_hinge(joints: np.ndarray, rest_hinge: np.ndarray, target: np.ndarray) -> np.ndarray:
+    """The hinge for a limb without a pole that shall go from its FK pose to a target.
+
+    `bend_normal`, but for limbs that are almost straight in FK: there the plane follows
+    from small deviations (of motion capture, or a knee that goes a little past straight)
+    and would swing wildly for a target that folds the limb. So what the limb bends *more*
+    than in FK, as a share of the bend, goes to the rest hinge: all of it for a straight
+    limb, nothing from a bend of `CLEAR` on. With the target at the FK tip, or further
+    away, the plane is the FK pose's, so a chain that is added moves nothing.
+
+    Args:
+        joints: ``(..., 3, 3)`` FK positions of root, middle, tip, any frame and unit.
+        rest_hinge: ``(..., 3)`` the bones' own bend axis as the FK pose carries it.
+        target: ``(..., 3)`` where the tip shall go.
+
+    Returns:
+        ``(..., 3)`` unit vectors at right angles to the upper bone.
+    """
+    normal = bend_normal(joints, rest_hinge)
+    bones = joints[..., 1:, :] - joints[..., :2, :]
+    square = np.einsum("...i,...i->...", bones, bones)
+    along = np.einsum("...i,...i->...", bones[..., 0, :], bones[..., 1, :])
+    cosine = along / np.maximum(np.sqrt(square[..., 0] * square[..., 1]), TINY)
+    if not (cosine > _COS_CLEAR).any():
+        return normal
+    lengths = np.sqrt(square)
+    tip, line = joints[..., 2, :] - joints[..., 0, :], target - joints[..., 0, :]
+    before = _height(lengths, np.sqrt(np.einsum("...i,...i->...", tip, tip)))
+    after = _height(lengths, np.sqrt(np.einsum("...i,...i->...", line, line)))
+    grown = np.maximum(after - before, 0.0) / np.maximum(after, TINY)
+    bend = np.arccos(np.clip(cosine, -1.0, 1.0))
+    share = grown * (1.0 - smooth_step(bend, 0.0, CLEAR))
+    upper = (bones[..., 0, :] / np.maximum(lengths[..., :1], TINY)).reshape(-1, 3).T
+    rest = np.broadcast_to(rest_hinge, normal.shape).reshape(-1, 3).T
+    rest = rest / np.maximum(np.sqrt(dot(rest, rest)), TINY)
+    _, rest, across = hinge_frames(upper[None], rest)[:, 0]
+    fk = normal.reshape(-1, 3).T
+    turn = blend_sides(1.0 - share.reshape(-1), dot(fk, rest), dot(fk, across))
+    mixed = (turn[0] * rest + turn[1] * across).T.reshape(normal.shape)
+    return np.where((share > 0.0)[..., None], mixed, normal)
+
+
+def _height(lengths: np.ndarray, distance: np.ndarray) -> np.ndarray:
+    """How far the middle stands off the line from root to tip, ``(..., 2), (...) -> (...)``."""
+    a, b = lengths[..., 0], lengths[..., 1]
+    distance = np.clip(distance, np.abs(a - b), a + b)
+    # Heron's formula; the height only weighs two sides here, digits lost near 0 do not count.
+    product = (a + b + distance) * (a + b - distance) * (distance + a - b) * (distance - a + b)
+    return np.sqrt(np.maximum(product, 0.0)) / np.maximum(2.0 * distance, TINY)
 
 
 def _solve_all(job: ChainJob) -> tuple[np.ndarray, ...]:

@@ -21,7 +21,7 @@ from ik_addon.core.transforms import (
     transform_point,
     transform_vector,
 )
-from ik_addon.core.two_bone import bend_normal, solve
+from ik_addon.core.two_bone import CLEAR, bend_normal, fold_hinge, solve
 from ik_addon.core.two_bone_few import FEW, few_limbs
 
 ELBOW = np.array([[0.0, 0.0, 0.0], [0.0, 1.0, 0.0], [1.0, 1.0, 0.0]])
@@ -579,6 +579,46 @@ def test_bend_normal_without_lengths_is_finite():
     with np.errstate(all="raise", under="ignore"):
         normals = bend_normal(np.zeros((2, 3, 3)), np.array([Z, 0.0 * Z]))
     assert np.isfinite(normals).all()
+
+
+# The hinge of a limb that has to fold more than in FK.
+
+
+def test_a_target_at_the_fk_tip_or_beyond_keeps_the_fk_plane():
+    rng = np.random.default_rng(21)
+    toward = unit(np.cross(Y, rng.normal(size=(200, 3))))
+    poses = bent_by(rng.uniform(1e-3, np.pi - 0.1, 200), toward)
+    for stretch in (1.0, 1.2):
+        target = poses[:, 0] + stretch * (poses[:, 2] - poses[:, 0])
+        assert angle_between(fold_hinge(poses, Z, target), bend_normal(poses, Z)).max() <= 1e-6
+
+
+def test_a_clearly_bent_limb_keeps_its_plane_however_far_it_folds():
+    poses = bent_by(np.linspace(CLEAR * 1.001, 3.0, 50), X)
+    hinges = fold_hinge(poses, X + Y, np.broadcast_to([0.0, 0.3, 0.0], (50, 3)))
+    assert angle_between(hinges, np.cross(Y, X)).max() <= 1e-12
+
+
+@pytest.mark.parametrize("degrees", range(0, 360, 30))
+def test_a_limb_that_wobbles_about_straight_folds_to_its_rest_side(degrees):
+    """Deviations of a degree must not decide where the knee goes."""
+    toward = turn(Y, float(degrees)) @ X
+    pose = bent_by(np.radians(np.array([1.0])), toward)
+    hinge = fold_hinge(pose, -Z, np.array([[0.0, 1.0, 0.0]]))
+    # A rest hinge of -Z stands the middle toward -Z x Y = X.
+    assert np.degrees(angle_between(hinge, -Z)).max() <= 15.0
+
+
+def test_a_leg_that_goes_through_straight_turns_its_knee_smoothly():
+    """From a bend of 20 degrees through straight to 3 degrees past it, on a planted target."""
+    bends = np.radians(np.concatenate([np.linspace(20.0, 0.0, 200), np.linspace(0.0, 3.0, 30)]))
+    side = np.where(np.arange(len(bends)) < 200, 1.0, -1.0)[:, None]
+    wobble = np.array([turn(Y, a) @ X for a in 10.0 * np.sin(np.arange(len(bends)) * 0.5)])
+    poses = bent_by(bends, side * wobble)
+    target = np.broadcast_to([0.1, 1.7, 0.0], (len(bends), 3))
+    middle = solve(ChainJob(poses, target, fold_hinge(poses, -Z, target))).joints[:, 1]
+    steps = np.linalg.norm(np.diff(middle, axis=0), axis=-1)
+    assert steps.max() <= 0.06
 
 
 # Properties.
