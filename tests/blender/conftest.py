@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The add-on inside the bpy module."""
 
+import atexit
+import os
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,25 +16,27 @@ SHARED_DATA = Path(__file__).parents[3] / "shared" / "data"
 
 @pytest.fixture(scope="session", autouse=True)
 def addon() -> Iterator[ModuleType]:
-    """The add-on, registered once. Unregistered at the end: the wheels of 4.2 and 4.5 crash or hang when
-    the process ends with a Python function among their handlers."""
-    import bpy
-
+    """The add-on, registered once."""
     import ik_addon
 
     ik_addon.register()
     yield ik_addon
     ik_addon.unregister()
-    if bpy.app.version < (4, 3):
-        let_go_of_bpy()
 
 
-def let_go_of_bpy() -> None:
-    """The wheel of 4.2 crashes at exit when the module bpy is never freed. It keeps the callbacks of
-    properties for ever, these keep the add-on's modules, and those keep bpy."""
-    for name, module in list(sys.modules.items()):
-        if name.partition(".")[0] == "ik_addon":
-            vars(module).pop("bpy", None)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """The wheels before 5.0 crash or hang while Python takes itself down, if anything that Blender still
+    keeps (a handler, the callback of a property) leads to the module bpy. All work is done by then."""
+    import bpy
+
+    if bpy.app.version < (5, 0):
+        atexit.register(end_process, session)
+
+
+def end_process(session: pytest.Session) -> None:
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(session.exitstatus)
 
 
 @pytest.fixture

@@ -9,6 +9,7 @@ after `blender -b -P`, in Blender.
 
 import os
 import sys
+import traceback
 
 import bpy  # isort: skip
 import addon_utils
@@ -81,6 +82,14 @@ def main(zip_path: str) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[-1])
-    if bpy.app.version < (4, 3):
-        os._exit(0)  # the wheel of 4.2 crashes at exit once a property had a callback
+    status = 0
+    try:
+        main(sys.argv[-1])
+    except Exception:
+        traceback.print_exc()
+        status = 1
+    if bpy.app.version < (5, 0):  # these wheels crash or hang while Python takes itself down
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
