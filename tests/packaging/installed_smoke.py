@@ -85,7 +85,7 @@ if __name__ == "__main__":
     status = 0
     try:
         main(sys.argv[-1])
-    except Exception:
+    except Exception:  # noqa: BLE001 - whatever it was is told, and is the exit status
         traceback.print_exc()
         status = 1
     if bpy.app.version < (5, 0):  # these wheels crash or hang while Python takes itself down
