@@ -57,8 +57,8 @@ class IKCHAIN_OT_bake(ScopeOperator, bpy.types.Operator):
         ),
         default="SCENE",
     )
-    frame_start: IntProperty(name="Start", description="First frame, also without a custom range", default=1)
-    frame_end: IntProperty(name="End", description="Last frame, also without a custom range", default=250)
+    frame_start: IntProperty(name="Start", description="First frame of a custom range", default=1)
+    frame_end: IntProperty(name="End", description="Last frame of a custom range", default=250)
     step: IntProperty(name="Step", description="Frames from key to key", default=1, min=1)
 
     def run(self, context: bpy.types.Context) -> None:
