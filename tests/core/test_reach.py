@@ -6,7 +6,7 @@ from hypothesis import strategies as st
 from limbs import bone_lengths
 
 from ik_addon.core.job import ChainJob
-from ik_addon.core.reach import ease_target, reach_range, soft_distance
+from ik_addon.core.reach import ease_target, hard_distance, reach_range, soft_distance
 from ik_addon.core.two_bone import solve
 
 softnesses = st.floats(1e-3, 1.0)
@@ -132,3 +132,16 @@ def test_softness_tames_a_trembling_target():
     around_full = 0.9 * (1.0 + np.array([-0.001, 0.001]))
     assert abs(np.diff(_knee_angles(around_full, 0.0))[0]) > 3.0
     assert abs(np.diff(_knee_angles(around_full, 0.05))[0]) < 0.5
+
+
+@given(distances, st.floats(0.1, 3.0), softnesses)
+def test_hard_distance_leads_back_to_the_eased_one(distance, outer, softness):
+    eased = soft_distance(distance, outer, softness)
+    back = soft_distance(hard_distance(eased, outer, softness), outer, softness)
+    assert abs(back - eased) <= 1.01e-9 * outer
+
+
+def test_hard_distance_is_the_distance_below_the_soft_zone_and_without_one():
+    assert hard_distance(0.9, 1.0, 0.1) == 0.9
+    assert hard_distance(1.2, 1.0, 0.0) == 1.2
+    assert hard_distance(1.0, 1.0, 0.05) == pytest.approx(0.95 + 0.05 * np.log(0.05 / 1e-9))
