@@ -32,12 +32,20 @@ def sampling_scene(scene: bpy.types.Scene, rigs: Sequence[bpy.types.Object]) -> 
         sampling.collection.objects.link(holder)
         for prop in ("fps", "fps_base", "frame_map_old", "frame_map_new"):
             setattr(sampling.render, prop, getattr(scene.render, prop))
-        for ob in rigs:
+        for ob in dict.fromkeys([*rigs, *_empties(rigs)]):
             sampling.collection.objects.link(ob)
         yield sampling
     finally:
         # `scenes.remove` crashes Blender 4.3 in a command line run, which has no window.
         bpy.data.batch_remove([sampling, holder, body])
+
+
+def _empties(rigs: Sequence[bpy.types.Object]) -> Iterator[bpy.types.Object]:
+    """Targets that cost nothing to evaluate: in the view layer all are read in one call."""
+    for chain in (chain for ob in rigs for chain in ob.ik_chains):
+        for ob in (chain.target, chain.pole_target):
+            if ob is not None and ob.type == "EMPTY":
+                yield ob
 
 
 @contextmanager
