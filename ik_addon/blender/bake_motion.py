@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import bpy
@@ -65,12 +66,26 @@ class Curves:
     cost: np.ndarray
     by_strips: np.ndarray
 
+    @cached_property
+    def _pattern(self) -> np.ndarray:
+        """What the keys of all curves have in common: everything but the values."""
+        out = keys.make(self.frames, np.zeros(len(self.frames)))
+        third = np.diff(self.frames) / 3.0
+        out[:-1, keys.RIGHT.start] = self.frames[:-1] + third
+        out[1:, keys.LEFT.start] = self.frames[1:] - third
+        return out
+
     def keys(self, bone: int, component: int) -> np.ndarray:
         """The keys of one curve, see `keys`."""
-        out = keys.make(self.frames, self.rows[:, bone, component])
-        third = np.diff(self.frames) / 3.0
-        out[:-1, keys.RIGHT] = np.stack([self.frames[:-1] + third, self.right[:, bone, component]], axis=1)
-        out[1:, keys.LEFT] = np.stack([self.frames[1:] - third, self.left[:, bone, component]], axis=1)
+        values = self.rows[:, bone, component]
+        out = self._pattern.copy()
+        out[:, keys.VALUE] = values
+        # The first and the last handle lie on their keys.
+        out[:-1, keys.RIGHT.start + 1], out[-1, keys.RIGHT.start + 1] = (
+            self.right[:, bone, component],
+            values[-1],
+        )
+        out[1:, keys.LEFT.start + 1], out[0, keys.LEFT.start + 1] = self.left[:, bone, component], values[0]
         return out
 
 

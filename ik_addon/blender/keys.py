@@ -83,11 +83,10 @@ def write(curves: Iterable[tuple[bpy.types.FCurve, np.ndarray]]) -> None:
         if fresh is None:
             fresh = read(curve)[0]
         # What a fresh key has already need not be set; the user's preferences decide what that is.
-        given = np.any(keys != fresh, axis=0)
+        given = np.any(keys != fresh, axis=0).tolist()
         for prop, (first, width, dtype) in COLUMNS.items():
-            columns = slice(first, first + width)
-            if given[columns].any():
-                points.foreach_set(prop, np.ascontiguousarray(keys[:, columns], dtype).ravel())
+            if any(given[first : first + width]):
+                points.foreach_set(prop, keys[:, first : first + width].astype(dtype).ravel())
 
 
 def make(frames: Sequence[float] | np.ndarray, values: Sequence[float] | np.ndarray) -> np.ndarray:

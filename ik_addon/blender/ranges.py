@@ -186,6 +186,7 @@ def _bone_tracks(ob: bpy.types.Object, number: int, parts: Sequence[_Part]) -> l
         rig = part.plan.rigs[number]
         for place, pose_place in enumerate(rig.pose_places.tolist()):
             by_bone.setdefault(ob.pose.bones[pose_place].name, []).append((part, place))
+    owners = _owners(ob, number, parts[0].plan)
     tracks = []
     for name, found in by_bone.items():
         if len(found) != len(parts):
@@ -193,18 +194,22 @@ def _bone_tracks(ob: bpy.types.Object, number: int, parts: Sequence[_Part]) -> l
         part, place = found[0]
         rig = part.plan.rigs[number]
         index = int(part.plan.stage.posed[rig.places[place]])
-        owners = tuple(
-            ob.ik_chains[k - rig.chains.start].name
-            for k in range(rig.chains.start, rig.chains.stop)
-            if index in part.plan.stage.chains[k].written
-        )
         tracks.append(
             BoneTrack(
                 bone=name,
                 mode=rig.modes[place],
                 rows=np.concatenate([p.rows[number][:, k] for p, k in found]),
                 changed=np.concatenate([p.changed[number][:, k] for p, k in found]),
-                chains=owners,
+                chains=tuple(owners.get(index, ())),
             )
         )
     return tracks
+
+
+def _owners(ob: bpy.types.Object, number: int, plan: Plan) -> dict[int, list[str]]:
+    """Names of the chains of a rig by the bones of the stage that they turn."""
+    owners: dict[int, list[str]] = {}
+    for chain, compiled in zip(ob.ik_chains, plan.stage.chains[plan.rigs[number].chains], strict=True):
+        for bone in compiled.written:
+            owners.setdefault(bone, []).append(chain.name)
+    return owners
