@@ -120,12 +120,15 @@ def repair(ob: bpy.types.Object) -> None:
     """
     before = [(chain.root_bone, chain.end_bone) for chain in ob.ik_chains]
     take_renames(ob)
-    for chain, (root, end) in zip(ob.ik_chains, before, strict=True):
-        if root in ob.data.bones and end in ob.data.bones and (root, end) != (chain.root_bone, chain.end_bone):
-            chain.root_bone, chain.end_bone = root, end
+    bones = ob.data.bones
+    for chain, names in zip(ob.ik_chains, before, strict=True):
+        if all(name in bones for name in names) and names != (chain.root_bone, chain.end_bone):
+            chain.root_bone, chain.end_bone = names
         hold_names(ob, chain)
     driver = _driver(ob)
+    if driver is None:
+        return
     kept = {_variable_name(kind, chain) for chain in ob.ik_chains for kind in LINKS}
-    for variable in list(driver.variables) if driver else ():
+    for variable in list(driver.variables):
         if variable.name not in kept:
             driver.variables.remove(variable)

@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import bpy
 
 from . import anchors, animation, bake_store, memory, paths, placing
+from .obstacles import obstacles
 from .state import STATE
 
 
@@ -59,12 +61,14 @@ def resolve(ob: bpy.types.Object, chain: Any) -> ChainBones:
     names = tuple(bone.name for bone in path)
     if chain.solver == "AIM":
         if len(names) != 1:
-            raise ChainError(f"{who}: aiming turns one bone, but root '{names[0]}' and end '{names[-1]}' differ")
+            differ = f"root '{names[0]}' and end '{names[-1]}' differ"
+            raise ChainError(f"{who}: aiming turns one bone, but {differ}")
         return ChainBones(names, "")
     by_tail = chain.use_tail
     turned = names if by_tail else names[:-1]
     if not turned:
-        raise ChainError(f"{who}: root and end are both '{names[0]}', with Use Tail off no bone is left to turn")
+        both = f"root and end are both '{names[0]}'"
+        raise ChainError(f"{who}: {both}, so with Use Tail off no bone is left to turn")
     if chain.solver == "TWO_BONE":
         if len(turned) != 2:
             raise ChainError(f"{who}: the two-bone solver turns two bones, not {len(turned)}; use FABRIK")
@@ -92,13 +96,21 @@ def _check_lengths(who: str, path: list[bpy.types.Bone], by_tail: bool) -> None:
             raise ChainError(f"{who}: bone '{bone.name}' has no length up to the next joint")
 
 
-def problem(ob: bpy.types.Object, chain: bpy.types.PropertyGroup) -> str:
-    """Why a chain cannot be solved, as one sentence, or an empty string."""
+def problem(ob: bpy.types.Object, chain: Any, in_the_way: Mapping[str, str] | None = None) -> str:
+    """Why a chain cannot be solved, as one sentence, or an empty string.
+
+    Args:
+        in_the_way: the `obstacles` of `ob`, by those who ask for many chains.
+    """
     try:
-        resolve(ob, chain)
+        turned = held_bones(ob, chain)
     except ChainError as error:
         return str(error)
     who = f"{ob.name}: chain '{chain.name}'"
+    reasons = obstacles(ob) if in_the_way is None else in_the_way
+    for bone in turned:
+        if bone in reasons:
+            return f"{who}: {reasons[bone]}"
     for label, space, target, bone in (
         ("target", chain.target_space, chain.target, chain.subtarget),
         ("pole", chain.pole_space, chain.pole_target, chain.pole_subtarget),

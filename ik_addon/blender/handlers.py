@@ -102,6 +102,7 @@ HANDLERS = (
 
 
 def register() -> None:
+    """Add each handler once."""
     unregister()
     for name, handler in HANDLERS:
         getattr(bpy.app.handlers, name).append(handler)

@@ -34,7 +34,7 @@ def channel(mode: str) -> tuple[str, int]:
 
 def read_vectors(bones: Any, prop: str, width: int, dtype: type = np.float32) -> np.ndarray:
     """A vector property of all bones, ``(bones, width)``."""
-    flat = np.empty(len(bones) * width, dtype)
+    flat: np.ndarray = np.empty(len(bones) * width, dtype)
     bones.foreach_get(prop, flat)
     return flat.reshape(-1, width)
 

@@ -4,16 +4,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import bpy
 import numpy as np
 
 from ..core import stage as core
-from ..core.graph import solve_order
 from ..core.skeleton import InheritScale, Skeleton
 from . import animation, chains, memory, relations
+from .dependencies import Dependencies
+from .obstacles import obstacles
 
 POLE_MODES = {"AUTO": core.AUTO, "DIRECTION": core.DIRECTION, "POINT": core.POINT}
 # Settings that decide how a chain is solved. When one is animated, each of its values has
@@ -35,6 +36,7 @@ class Rig:
         bones: slice of its bones in the skeleton of the stage.
         places: ``(k,)`` places in `Stage.posed` of the bones that chains turn.
         pose_places: ``(k,)`` places in `pose.bones` of these bones.
+        follow_places, follow_pose_places, follow_modes: the same of the bones that only follow.
         modes, codes: rotation modes of these bones, as names and as `memory.MODE_CODES`.
         animated: ``(k, 4)`` rotation components of these bones that curves set.
         chains: slice of its chains in the stage.
@@ -44,6 +46,9 @@ class Rig:
     bones: slice
     places: np.ndarray
     pose_places: np.ndarray
+    follow_places: np.ndarray
+    follow_pose_places: np.ndarray
+    follow_modes: tuple[str, ...]
     modes: tuple[str, ...]
     codes: np.ndarray
     animated: np.ndarray
@@ -156,13 +161,14 @@ class _Compiler:
         self.index: dict[tuple[int, str], int] = {}
         self.objects: list[bpy.types.Object] = list(rigs)
         self.links: list[Link] = []
+        self.in_the_way = [obstacles(ob) for ob in rigs]
 
     def run(self) -> Plan:
         skeleton, rig_of_bone = self._skeletons()
         built = [self._chain(rig, i) for rig, ob in enumerate(self.rigs) for i in range(len(ob.ik_chains))]
         self.skeleton = skeleton
         carriers = np.array([self._carrier(ob) for ob in self.objects], int)
-        stage_chains, waves = self._ordered(built)
+        stage_chains, waves = Dependencies(self.rigs, self.objects, self.first, skeleton).ordered(built)
         held = self._held_bones()
         posed = self._posed(held, stage_chains, carriers)
         stage = core.Stage(
@@ -173,6 +179,7 @@ class _Compiler:
             waves=waves,
             posed=posed,
             turned=np.isin(posed, sorted(held)),
+            constrained=self._constrained(posed, held, rig_of_bone),
         )
         return Plan(stage, tuple(self._rig(rig, stage) for rig in range(len(self.rigs))), tuple(self.links))
 
@@ -227,7 +234,7 @@ class _Compiler:
     def _chain(self, rig: int, i: int) -> core.Chain:
         ob, chain = self.rigs[rig], self.rigs[rig].ik_chains[i]
         name = f"{ob.name}: {chain.name}"
-        text = chains.problem(ob, chain)
+        text = chains.problem(ob, chain, self.in_the_way[rig])
         try:
             bones = chains.resolve(ob, chain)
         except chains.ChainError:
@@ -287,94 +294,6 @@ class _Compiler:
 
     # Order
 
-    def _ordered(self, built: list[core.Chain]) -> tuple[list[core.Chain], tuple[tuple[int, ...], ...]]:
-        writes = [frozenset(chain.written) for chain in built]
-        writers = {bone: chain for chain in built for bone in chain.written}
-        reads = []
-        out = []
-        for chain in built:
-            own, of_target = self._bones_behind(chain), self._bones_behind_target(chain)
-            reads.append(frozenset(own.hard | of_target.hard))
-            out.append(replace(chain, broken=chain.broken or self._blocked(chain, own, of_target, writers)))
-        order = solve_order(reads, writes)
-        for cycle in order.cycles:
-            names = [built[i].name for i in cycle]
-            text = f"{names[0]}: the chain depends on itself: {' > '.join([*names, names[0]])}"
-            for i in cycle:
-                out[i] = replace(out[i], broken=out[i].broken or text)
-        return out, order.waves
-
-    def _blocked(self, chain: core.Chain, own: _Behind, of_target: _Behind, writers: dict) -> str:
-        looped = of_target.hard & set(chain.written)
-        if looped:
-            bone = self._bone_name(max(looped))
-            return f"{chain.name}: its target or pole hangs on bone '{bone}', which the chain itself turns"
-        for behind in (own, of_target):
-            for bone, through in behind.soft.items():
-                if bone in writers:
-                    return (
-                        f"{chain.name}: it follows bone '{self._bone_name(bone)}' of chain"
-                        f" '{writers[bone].name}' through {through}, which cannot be solved in the same"
-                        " update; use a parent or a Child Of constraint instead"
-                    )
-        return ""
-
-    def _bone_name(self, index: int) -> str:
-        return self.skeleton.names[index].partition("/")[2]
-
-    def _bones_behind(self, chain: core.Chain) -> _Behind:
-        if not chain.bones:
-            return _Behind()
-        # The chain's own bones count as read; their constraints act after the solve. The head
-        # of an end bone that is not turned hangs on the bone before it alone.
-        own = set(chain.written)
-        parent = int(self.skeleton.parents[chain.bones[0]])
-        start = (self.rigs[chain.rig], self._bone_name(parent) if parent >= 0 else "")
-        behind = self._walk([start])
-        behind.hard.update(own)
-        return behind
-
-    def _bones_behind_target(self, chain: core.Chain) -> _Behind:
-        starts = []
-        for space in (chain.target, chain.pole):
-            if space.kind == core.OBJECT:
-                starts.append((self.objects[space.index], ""))
-            elif space.kind == core.BONE:
-                rig = int(np.searchsorted(self.first, space.index, side="right")) - 1
-                starts.append((self.rigs[rig], self._bone_name(space.index)))
-        return self._walk(starts)
-
-    def _walk(self, starts: list[relations.Place]) -> _Behind:
-        """Everything that places hang on: up the holders, and across other dependencies."""
-        behind = _Behind()
-        visited: set[tuple[int, str]] = set()
-        pending: list[tuple[relations.Place, str]] = [(place, "") for place in starts]
-        while pending:
-            (ob, bone), through = pending.pop()
-            if (ob.session_uid, bone, bool(through)) in visited:
-                continue
-            visited.add((ob.session_uid, bone, bool(through)))
-            if bone and ob in self.rigs and (self.rigs.index(ob), bone) in self.index:
-                index = self.index[self.rigs.index(ob), bone]
-                if through:
-                    behind.soft.setdefault(index, through)
-                else:
-                    behind.hard.add(index)
-            held_by = self._above(ob, bone)
-            if held_by:
-                pending.append((held_by, through))
-            for place, words in relations.sources(ob, bone):
-                pending.append((place, through or words))
-        return behind
-
-    def _above(self, ob: bpy.types.Object, bone: str) -> relations.Place | None:
-        if not bone:
-            return relations.holder(ob)
-        if ob.type != "ARMATURE" or bone not in ob.data.bones:
-            return None
-        parent = ob.data.bones[bone].parent
-        return (ob, parent.name if parent else "")
-
     def _held_bones(self) -> set[int]:
         """The bones that chains turn, also those of chains that are broken now: they hold still."""
         held: set[int] = set()
@@ -385,6 +304,16 @@ class _Compiler:
                 except chains.ChainError:
                     continue
         return held
+
+    def _constrained(self, posed: np.ndarray, held: set[int], rig_of_bone: np.ndarray) -> np.ndarray:
+        """Places in `posed` of the followers that constraints pose."""
+        found = []
+        for place, bone in enumerate(posed.tolist()):
+            rig = int(rig_of_bone[bone])
+            pose_bone = self.rigs[rig].pose.bones[int(self.orders[rig][bone - self.first[rig]])]
+            if bone not in held and any(relations.is_active(c) for c in pose_bone.constraints):
+                found.append(place)
+        return np.array(found, int)
 
     def _posed(self, written: set[int], built: Sequence[core.Chain], carriers: np.ndarray) -> np.ndarray:
         wanted = set(written)
@@ -404,9 +333,9 @@ class _Compiler:
 
     def _rig(self, rig: int, stage: core.Stage) -> Rig:
         ob, first, order = self.rigs[rig], self.first[rig], self.orders[rig]
-        own = (stage.rig_of_bone[stage.posed] == rig) & stage.turned
-        places = np.flatnonzero(own)
-        pose_places = order[stage.posed[places] - first]
+        own = stage.rig_of_bone[stage.posed] == rig
+        places, follow = np.flatnonzero(own & stage.turned), np.flatnonzero(own & ~stage.turned)
+        pose_places, follow_pose = (order[stage.posed[at] - first] for at in (places, follow))
         pose_bones = [ob.pose.bones[int(i)] for i in pose_places]
         animated = animation.animated_rotation_components(ob)
         nothing = np.zeros(4, bool)
@@ -417,20 +346,15 @@ class _Compiler:
             bones=slice(first, first + len(order)),
             places=places,
             pose_places=pose_places,
+            follow_places=follow,
+            follow_pose_places=follow_pose,
+            follow_modes=tuple(ob.pose.bones[int(i)].rotation_mode for i in follow_pose),
             modes=tuple(bone.rotation_mode for bone in pose_bones),
             codes=np.array([memory.MODE_CODES[bone.rotation_mode] for bone in pose_bones], np.int32),
             animated=np.array(rows, bool).reshape(-1, 4),
             is_animated=bool(np.any(rows)),
             chains=slice(before, before + len(ob.ik_chains)),
         )
-
-
-class _Behind:
-    """Bones that something depends on: through parents (hard), or otherwise (soft, with words)."""
-
-    def __init__(self) -> None:
-        self.hard: set[int] = set()
-        self.soft: dict[int, str] = {}
 
 
 def rest_hinge(ob: bpy.types.Object, bones: chains.ChainBones) -> tuple[float, float, float]:

@@ -298,6 +298,7 @@ POSE_BONE_MEMORY = {
 
 
 def register() -> None:
+    """Add the chains to objects, and the memory to pose bones."""
     bpy.utils.register_class(IKChain)
     bpy.types.Object.ik_chains = CollectionProperty(
         name="IK Chains",
@@ -319,6 +320,7 @@ def register() -> None:
 
 
 def unregister() -> None:
+    """Take both away; what files have stored stays in them."""
     for name in POSE_BONE_MEMORY:
         delattr(bpy.types.PoseBone, name)
     del bpy.types.Object.ik_anchor

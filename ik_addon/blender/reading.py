@@ -88,6 +88,8 @@ def read(
         pose[0, rig.bones] = matrices[rig.order].transpose(0, 2, 1)
         location[0, rig.places] = memory.read_vectors(bones, "location", 3)[rig.pose_places]
         scale[0, rig.places] = memory.read_vectors(bones, "scale", 3)[rig.pose_places]
+        if len(rig.follow_places):
+            _read_followers(rig, bones, location, rotation, scale)
         held.append(_held(rig, ob))
         fk.append(_fk_rows(rig, held[-1], evaluated, fresh))
         rotation[0, rig.places] = to_quaternion(fk[-1], rig.modes)
@@ -113,6 +115,16 @@ def stack(readings: Sequence[Reading]) -> Reading:
     names = ("pose", "objects", "location", "rotation", "scale")
     batch = Batch(**{name: joined(name) for name in names}, settings=settings)
     return Reading(batch, np.concatenate([r.fk for r in readings]), readings[-1].held)
+
+
+def _read_followers(
+    rig: Rig, bones: Any, location: np.ndarray, rotation: np.ndarray, scale: np.ndarray
+) -> None:
+    """Read the evaluated channels of the bones that only follow."""
+    at, pose_at = rig.follow_places, rig.follow_pose_places
+    location[0, at] = memory.read_vectors(bones, "location", 3)[pose_at]
+    scale[0, at] = memory.read_vectors(bones, "scale", 3)[pose_at]
+    rotation[0, at] = to_quaternion(memory.read_rows(bones, rig.follow_modes, pose_at), rig.follow_modes)
 
 
 def _held(rig: Rig, ob: bpy.types.Object) -> Held:

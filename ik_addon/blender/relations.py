@@ -23,7 +23,7 @@ _DRIVEN_BONE = re.compile(r'^pose\.bones\["((?:[^"\\]|\\.)*)"\]')
 def holder(ob: bpy.types.Object) -> Place | None:
     """The object or bone that carries `ob` rigidly, or None: it stands in the world."""
     for constraint in reversed(ob.constraints):
-        if _is_active(constraint) and _is_rigid(constraint) and constraint.target:
+        if is_active(constraint) and _is_rigid(constraint) and constraint.target:
             return constraint.target, constraint.subtarget
     if ob.parent is None or ob.parent_type in {"VERTEX", "VERTEX_3"}:
         return None
@@ -41,7 +41,7 @@ def sources(ob: bpy.types.Object, bone: str = "") -> Iterator[tuple[Place, str]]
     if owner is None:
         return
     for constraint in owner.constraints:
-        if not _is_active(constraint) or (not bone and _is_rigid(constraint)):
+        if not is_active(constraint) or (not bone and _is_rigid(constraint)):
             continue
         for place in _constraint_targets(constraint):
             yield place, f"its constraint '{constraint.name}'"
@@ -50,7 +50,8 @@ def sources(ob: bpy.types.Object, bone: str = "") -> Iterator[tuple[Place, str]]
     yield from _driver_sources(ob, bone)
 
 
-def _is_active(constraint: bpy.types.Constraint) -> bool:
+def is_active(constraint: bpy.types.Constraint) -> bool:
+    """Whether a constraint has an effect: it is known, not muted, and has influence."""
     # A constraint of a kind that this Blender does not know has none of these.
     kind = getattr(constraint, "type", None)
     return kind is not None and not constraint.mute and constraint.influence > 0.0

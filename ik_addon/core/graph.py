@@ -22,9 +22,7 @@ class Order:
     cycles: tuple[tuple[int, ...], ...]
 
 
-def solve_order(
-    reads: Sequence[frozenset[Hashable]], writes: Sequence[frozenset[Hashable]]
-) -> Order:
+def solve_order(reads: Sequence[frozenset[Hashable]], writes: Sequence[frozenset[Hashable]]) -> Order:
     """Sort chains such that each is solved after those whose bones it reads.
 
     A chain that reads what another writes comes after it. Two chains that write the same

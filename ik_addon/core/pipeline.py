@@ -51,7 +51,8 @@ class Batch:
         pose: ``(F, n, 4, 4)`` evaluated pose matrices, each in its armature's space.
         objects: ``(F, objects, 4, 4)`` evaluated world matrices, the rigs first.
         location, scale: ``(F, k, 3)`` FK channels of the bones in `Stage.posed`.
-        rotation: ``(F, k, 4)`` FK rotation channels of these bones as quaternions.
+        rotation: ``(F, k, 4)`` FK rotation channels of these bones as quaternions; those of
+            bones that no chain turns are their evaluated ones.
         settings: per chain, ``(F, chains, ...)``: influence (0 when muted),
             target_location, target_rotation, pole_location, pole_angle, bend_sign,
             offset_yaw, softness.
@@ -177,12 +178,12 @@ def _start(stage: Stage, batch: Batch) -> _Work:
 
 
 def _fk_basis(stage: Stage, batch: Batch) -> np.ndarray:
-    """Local matrices ``(F, k, 4, 4)``: of turned bones from their FK channels, of the bones
-    that only follow from their evaluated pose, so that their constraints are in it."""
+    """Local matrices ``(F, k, 4, 4)`` from the FK channels; of followers that constraints pose
+    from their evaluated pose."""
     basis = compose(batch.location, quaternion_to_matrix(batch.rotation), batch.scale)
     if stage.has_connected:
         basis[..., :3, 3] *= stage.moves_by_location
-    follow = stage.followers
+    follow = stage.constrained
     if len(follow):
         bones = stage.posed[follow]
         parent_pose = _parent_poses(stage, batch, bones)
@@ -197,11 +198,11 @@ def _parent_poses(stage: Stage, batch: Batch, bones: np.ndarray) -> np.ndarray:
 def _below_parents(stage: Stage, batch: Batch, basis: np.ndarray) -> np.ndarray:
     """Matrices ``(F, k, 4, 4)`` of `posed` in their parents' pose, where they inherit in full.
 
-    Bones that only follow keep the place that they were evaluated at, which a constraint may
-    have moved away from a connected parent's tail.
+    Followers that constraints pose keep the place that they were evaluated at, which may be
+    away from a connected parent's tail.
     """
     local = stage.offset @ basis
-    follow = stage.followers
+    follow = stage.constrained
     if len(follow):
         bones = stage.posed[follow]
         local[:, follow] = affine_inverse(_parent_poses(stage, batch, bones)) @ batch.pose[:, bones]
@@ -297,14 +298,14 @@ def _reach(
     if settings["softness"].any():
         eased = ease_target(joints[:, :, 0], target, size, settings["softness"])
     pole = _pole(work, group, settings, joints[:, :, 0])
-    status = None
-    for _ in range(SHEAR_PASSES):
+    status = np.zeros(weight.shape, np.int8)
+    for attempt in range(SHEAR_PASSES):
         hinge = transform_vector(work.pose[:, group.bones[:, 0]], group.hinge)
         if group.solved == 2:
             hinge = two_bone.fold_hinge(joints, hinge, eased)
         job = ChainJob(joints, eased, hinge, pole_angle=settings["pole_angle"], **pole)
         result = _position_solver(group, job, settings)
-        status = result.status if status is None else status
+        status = status if attempt else result.status
         solved = _turn(work, group, result.rotations, orientation)
         joints = _joints(work, group)
         missed = length(joints[:, :, -1] - result.joints[:, :, -1])

@@ -162,6 +162,8 @@ class Stage:
         posed: ``(k,)`` bones whose pose is computed here, parents first: those that chains
             turn, and those below them that a chain looks at.
         turned: ``(k,)`` which of `posed` chains turn; the others follow their parents.
+        constrained: places in `posed` of followers that constraints pose, too: their channels
+            do not tell where they are, so what was evaluated is carried along.
     """
 
     skeleton: Skeleton
@@ -171,6 +173,7 @@ class Stage:
     waves: tuple[tuple[int, ...], ...]
     posed: np.ndarray
     turned: np.ndarray
+    constrained: np.ndarray
 
     @cached_property
     def parents(self) -> np.ndarray:
@@ -196,11 +199,6 @@ class Stage:
     def has_connected(self) -> bool:
         """Some of `posed` are connected."""
         return bool(self.skeleton.connected[self.posed].any())
-
-    @cached_property
-    def followers(self) -> np.ndarray:
-        """Places in `posed` of the bones that no chain turns."""
-        return np.flatnonzero(~self.turned)
 
     @cached_property
     def first_status(self) -> np.ndarray:
@@ -237,9 +235,7 @@ class Stage:
         pending = [o for o, bone in enumerate(self.carriers) if bone >= 0]
         while pending:
             found = [
-                o
-                for o in pending
-                if self.carriers[o] in posed or self.rig_of_bone[self.carriers[o]] in moved
+                o for o in pending if self.carriers[o] in posed or self.rig_of_bone[self.carriers[o]] in moved
             ]
             if not found:
                 break

@@ -14,7 +14,11 @@ def order_of(*chains):
 
 
 def test_a_chain_comes_after_those_whose_bones_it_reads():
-    arm, spine, head = ({"arm", "chest"}, {"arm"}), ({"chest", "hips"}, {"chest"}), ({"head", "arm"}, {"head"})
+    arm, spine, head = (
+        ({"arm", "chest"}, {"arm"}),
+        ({"chest", "hips"}, {"chest"}),
+        ({"head", "arm"}, {"head"}),
+    )
     order = order_of(arm, spine, head)
     assert order.waves == ((1,), (0,), (2,))
     assert order.cycles == ()

@@ -33,7 +33,9 @@ def skeleton(rng, rigs=1, **changes):
     rest = np.empty((7 * rigs, 4, 4))
     for bone in range(7 * rigs):
         parent = PARENTS[bone % 7]
-        step = compose(rng.uniform(-0.2, 0.2, 3) + [0, 1, 0], quaternion_to_matrix(random_turns(rng, angle=0.2)))
+        step = compose(
+            rng.uniform(-0.2, 0.2, 3) + [0, 1, 0], quaternion_to_matrix(random_turns(rng, angle=0.2))
+        )
         rest[bone] = step if parent < 0 else rest[bone // 7 * 7 + parent] @ step
     count = 7 * rigs
     fields = {
@@ -61,7 +63,9 @@ def build(bones, chains, carriers=None, rigs=1):
     carriers = np.full(rigs, -1) if carriers is None else np.array(carriers)
     reads = []
     for chain in chains:
-        looked_at = [*chain.bones, chain.end] + [s.index for s in (chain.target, chain.pole) if s.kind == stage.BONE]
+        looked_at = [*chain.bones, chain.end] + [
+            s.index for s in (chain.target, chain.pole) if s.kind == stage.BONE
+        ]
         looked_at += [carriers[s.index] for s in (chain.target, chain.pole) if s.kind == stage.OBJECT]
         reads.append(frozenset().union(*(above(b) for b in looked_at if b >= 0)))
     writes = [frozenset(chain.written) for chain in chains]
@@ -75,6 +79,7 @@ def build(bones, chains, carriers=None, rigs=1):
         waves=solve_order(reads, writes).waves,
         posed=np.array(posed),
         turned=np.isin(posed, turned),
+        constrained=np.zeros(0, int),
     )
 
 
@@ -274,7 +279,9 @@ def test_an_arm_follows_a_chain_that_bends_its_parent():
     assert scene.waves == ((1,), (0,))
     chest = reachable(shot, rng, joints=(0, 1, 2))
     # Where the arm begins is known only after the spine is solved: aim near its old tip.
-    alone = pipeline.solve(build(bones, [spine]), shot.batch(build(bones, [spine]), target_location=chest[:, None]))
+    alone = pipeline.solve(
+        build(bones, [spine]), shot.batch(build(bones, [spine]), target_location=chest[:, None])
+    )
     moved = shot.solved_pose(build(bones, [spine]), alone)
     target = moved[:, UPPER, :3, 3] + 0.8 * (moved[:, HAND, :3, 3] - moved[:, UPPER, :3, 3])
     both = np.stack([target, chest], axis=1)
@@ -289,7 +296,9 @@ def test_a_target_carried_by_a_solved_bone_of_another_rig_is_met_in_the_same_sol
     bones = skeleton(rng, rigs=2)
     shot = Shot(rng, bones, objects=3)
     # Object 2 is fixed to the hand of rig 0; the hand of rig 1 holds on to it.
-    shot.objects[:, 2] = shot.objects[:, 0] @ shot.pose()[:, HAND] @ compose(np.array([0.0, 0.1, 0.0]), np.eye(3))
+    shot.objects[:, 2] = (
+        shot.objects[:, 0] @ shot.pose()[:, HAND] @ compose(np.array([0.0, 0.1, 0.0]), np.eye(3))
+    )
     first = stage.Chain("a: arm", 0, "TWO_BONE", (UPPER, LOWER), end=HAND, target=stage.Space(stage.ARMATURE))
     second = stage.Chain(
         "b: arm", 1, "TWO_BONE", (UPPER + 7, LOWER + 7), end=HAND + 7, target=stage.Space(stage.OBJECT, 2)
