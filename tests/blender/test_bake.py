@@ -180,6 +180,8 @@ def test_an_unkeyed_rig_keeps_its_live_pose_outside_the_range(stander: Any) -> N
         bpy.context.scene.frame_set(frame)
         muted.append(stander.ik_chains[0].mute)
     assert muted == [False, True, True, False]
+    for channel in rotation_curves(stander, "thigh.b"):
+        assert channel.evaluate(13.75) == channel.evaluate(13.0), "the muted chain leaves the last pose"
 
 
 def test_two_ranges_side_by_side(stander: Any) -> None:
@@ -237,27 +239,44 @@ def test_another_slot_of_the_action_is_no_reason_to_copy_it(fresh: Any) -> None:
 # Continuity
 
 
-def test_quaternions_never_flip(walker: Any) -> None:
-    """Also toward the keys before the range, whichever sign these have."""
-    for channel in rotation_curves(walker, "thigh.a"):
-        for point in channel.keyframe_points:
-            for vector in ("co", "handle_left", "handle_right"):
-                getattr(point, vector).y *= -1.0
-    bake_now(walker, 8, 20)
-    for bone in ("thigh.a", "shin.a"):
-        _, values = rows(walker, bone)
-        assert np.all(np.einsum("ni,ni->n", values[1:], values[:-1]) >= 0.0), bone
-    assert rows(walker, "thigh.a")[1][0, 0] < 0.0, "the key before the range has another sign"
+def held_keys(ob: Any, bone: str, values: dict[int, tuple[float, ...]]) -> None:
+    """Instead of the keys of a bone's rotation: these, each held up to the next one."""
+    for index, channel in enumerate(rotation_curves(ob, bone)):
+        numbers = [float(value[index]) for value in values.values()]
+        keys.write([(channel, keys.steps([float(frame) for frame in values], numbers))])
+    ob.animation_data.action.update_tag()
 
 
-def test_quaternions_take_the_sign_of_a_key_after_the_range(walker: Any) -> None:
-    for channel in rotation_curves(walker, "thigh.a"):
-        for point in channel.keyframe_points:
-            for vector in ("co", "handle_left", "handle_right"):
-                getattr(point, vector).y *= -1.0
-    bake_now(walker, 1, 13)
-    _, values = rows(walker, "thigh.a")
-    assert np.all(np.einsum("ni,ni->n", values[1:], values[:-1]) >= 0.0)
+def never_flips(ob: Any, bone: str) -> bool:
+    _, values = rows(ob, bone)
+    return bool(np.all(np.einsum("ni,ni->n", values[1:], values[:-1]) >= 0.0))
+
+
+TURN = (np.cos(0.2), np.sin(0.2), 0.0, 0.0)
+SAME_TURN = (-np.cos(0.2), -np.sin(0.2), 0.0, 0.0)
+
+
+@pytest.mark.parametrize("first, last", [(8, 20), (1, 13), (8, 13)])
+def test_quaternions_never_flip(walker: Any, first: int, last: int) -> None:
+    """Also toward the keys before the range, or else after it, which have the other sign here."""
+    held_keys(walker, "thigh.a", {3: SAME_TURN, 8: TURN, 12: TURN, 18: SAME_TURN})
+    live = poses(walker, FRAMES)
+    bake_now(walker, first, last)
+    assert never_flips(walker, "thigh.a") and never_flips(walker, "shin.a")
+    assert np.abs(poses(walker, FRAMES) - live)[first - 1 : last].max() <= SAME
+
+
+@pytest.mark.parametrize("first, last", [(8, 20), (1, 13), (8, 13)])
+def test_eulers_join_the_keys_beside_them(walker: Any, first: int, last: int) -> None:
+    """Whole turns away from where they are solved."""
+    turn = 2.0 * np.pi
+    turned = (0.4 - turn, 0.0, 2.0 * turn)
+    held_keys(walker, "thigh.c", {3: turned, 8: (0.4, 0.0, 0.0), 12: (0.4, 0.0, 0.0), 18: turned})
+    live = poses(walker, FRAMES)
+    bake_now(walker, first, last)
+    _, values = rows(walker, "thigh.c")
+    assert np.abs(np.diff(values, axis=0)).max() < 1.0
+    assert np.abs(poses(walker, FRAMES) - live)[first - 1 : last].max() <= 2 * SAME
 
 
 def turntable(order: str, turns: list[tuple[int, tuple[float, float, float]]]) -> Any:
