@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .bend_plane import ALIGNED, CONE, blend_sides, cross, dot, pole_turn, smooth_step
+from .bend_plane import ALIGNED, CONE, blend_sides, cross, dot, hinge_frames, pole_turn, smooth_step
 from .job import REACHED, ZERO, Status
 from .swing import swings
 from .transforms import TINY, axis_angle_to_matrix, length, normalize, perpendicular, quaternion_to_matrix
@@ -135,8 +135,7 @@ def look_at(
     now = np.einsum("mij,mj->im", bone, meeting)
     line = np.where(here, now, line.T)
     side = np.einsum("mij,mj->im", bone, up)
-    swing = quaternion_to_matrix(swings(now[None], line[None], side)[0].T)
-    turned = swing @ bone
+    turned = _swing(now, line, side) @ bone
     aligned = np.zeros(len(head), bool)
     if poles:
         side = np.einsum("mij,mj->im", turned, up)
@@ -157,6 +156,16 @@ def _other_up(aim: np.ndarray, up: np.ndarray) -> np.ndarray:
         return up
     other = np.where(np.abs(aim[:, 2:]) > 0.9, np.array([0.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0]))
     return np.where(parallel[:, None], other, up)
+
+
+def _swing(now: np.ndarray, line: np.ndarray, side: np.ndarray) -> np.ndarray:
+    """Shortest turns ``(m, 3, 3)`` of ``now`` onto ``line``, of opposites about ``side``; all ``(3, m)``."""
+    _, across, other = hinge_frames(line[None], side)[:, 0]
+    along, off = dot(now, line), 1j * dot(now, across) - dot(now, other)
+    ahead = np.ones((1, len(along)))
+    real, about, aside, over = swings(along[None], off[None], ahead, 0j * ahead)[:, 0]
+    vector = about * line - aside * other + over * across
+    return quaternion_to_matrix(np.concatenate((real[None], vector)).T)
 
 
 def _roll(

@@ -26,9 +26,16 @@ Lengths and distances are shares of the chain's length, arrays have the batch la
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
 
 from .transforms import TINY
+
+# A number, or an array of them.
+Number = Any
 
 # Longest Newton step, as a distance in hyperbolic space: it scales angles by at most e^1.5.
 _STEP = 1.5
@@ -40,36 +47,36 @@ _ARC_ONSET = 0.1
 _BACK = 1e-6
 
 
-def project(bones: np.ndarray, arc: np.ndarray, side: np.ndarray) -> np.ndarray:
+def project(along: np.ndarray, off: np.ndarray, arc: np.ndarray, side: np.ndarray) -> np.ndarray:
     """Points of the plane for the bones' directions.
 
     Args:
-        bones: ``(n, 3, m)`` unit vectors in the frame (u, Y, N) of the line.
+        along, off: ``(n, m)`` parts of the unit directions along the line, and complex along
+            Y and N.
         arc: ``(n, m)`` from `bow`.
         side: ``(m,)`` complex unit, where the chain bends to: Y is 1, N is 1j. A bone that
             points straight back leaves the line as a bow to that side would.
     """
-    along, off = bones[:, 0], bones[:, 1] + 1j * bones[:, 2]
-    lift = 1.0 + along
     back = along < 0.0
-    if back.any():
-        square = off.real**2 + off.imag**2
-        stuck = back & (square < _BACK**2)
-        off = np.where(stuck, np.copysign(_BACK, arc) * side, off)
-        # Close to -u the sum 1 + along loses its digits, this form of it does not.
-        lift = np.where(back, np.where(stuck, _BACK**2, square) / (1.0 - along), lift)
+    if not back.any():
+        return off / (1.0 + along)
+    square = _square(off)
+    stuck = back & (square < _BACK**2)
+    off = np.where(stuck, np.copysign(_BACK, arc) * side, off)
+    # Close to -u the sum 1 + along loses its digits, this form of it does not.
+    lift = np.where(back, np.where(stuck, _BACK**2, square) / (1.0 + np.abs(along)), 1.0 + along)
     return off / lift
 
 
 def directions(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Parts of the unit directions along the line ``(n, m)``, and complex along Y and N ``(n, m)``."""
-    twice = 2.0 / (1.0 + points.real**2 + points.imag**2)
+    twice = 2.0 / (1.0 + _square(points))
     return twice - 1.0, twice * points
 
 
 def bow(lengths: np.ndarray) -> np.ndarray:
     """Weights ``(n, m)``, from 1 at the root to -1 at the tip, that bend a straight chain to an arc."""
-    return 1.0 - 2.0 * np.cumsum(lengths, axis=0) + lengths
+    return 1.0 - 2.0 * np.add.accumulate(lengths, axis=0) + lengths
 
 
 def leave_line(
@@ -109,68 +116,77 @@ def close(
         distance: ``(m,)`` between the inner radius and 1.
         active: ``(m,)`` False for chains that shall be left as they are.
         iterations: most Newton steps.
-        tolerance: gap at which a chain is done; from there on it does not change.
+        tolerance: gap between tip and place at which a chain is done; from there on it does
+            not change.
 
     Returns:
         along: ``(n, m)`` parts of the unit directions along the line.
         off: ``(n, m)`` complex, parts along Y and N.
-        gap: ``(m,)`` distance from the tip to its place.
+        missed: ``(m,)`` True for active chains that are not done.
         steps: how many steps were made.
     """
-    points = _first_guess(points, lengths, distance)
+    points = points * _first_scale(points, lengths, distance)
+    reach = 1.0 + distance
+    enough = tolerance * tolerance
+    terms = np.empty((5, *points.shape), complex)
     for step in range(iterations + 1):
-        twice = 2.0 / (1.0 + points.real**2 + points.imag**2)
-        off = twice * points
-        weighted = lengths * off
-        miss_off = weighted.sum(axis=0)
-        miss = np.einsum("nm,nm->m", lengths, twice) - (1.0 + distance)
-        gap = np.sqrt(miss * miss + miss_off.real**2 + miss_off.imag**2)
-        active = active & (gap > tolerance)
+        twice = 2.0 / (1.0 + _square(points))
+        np.multiply(lengths, twice, out=terms[0])
+        np.multiply(terms[0], points, out=terms[1])
+        np.multiply(terms[:2], twice, out=terms[2:4])
+        np.multiply(terms[3], points, out=terms[4])
+        sums = np.add.reduce(terms, axis=1)
+        miss = sums[0].real - reach
+        active = active & (miss * miss + _square(sums[1]) > enough)
         if step == iterations or not active.any():
             break
-        along_step, off_step = _newton(twice, off, weighted, miss, miss_off, distance)
-        points = _travel(points, along_step, off_step, active)
-    return twice - 1.0, off, gap, step
+        if len(distance) == 1:
+            # Python's own numbers are faster than arrays of one.
+            along, off = _newton(sums[:, 0].tolist(), reach.item())
+            size = math.sqrt(along * along + _square(off)) + TINY
+            path = min(size, _STEP)
+            rate = math.sinh(path) / size
+            points = points * (math.cosh(path) - along * rate) + off * rate
+        else:
+            along, off = _newton(sums, reach)
+            size = np.sqrt(along * along + _square(off)) + TINY
+            path = np.minimum(size, _STEP) * active
+            rate = np.sinh(path) / size
+            points = points * (np.cosh(path) - along * rate) + off * rate
+    return twice - 1.0, twice * points, active, step
 
 
-def _first_guess(points: np.ndarray, lengths: np.ndarray, distance: np.ndarray) -> np.ndarray:
-    """The scale that would be right if all bones stood at the same angle to the line."""
-    square = points.real**2 + points.imag**2
+def _first_scale(points: np.ndarray, lengths: np.ndarray, distance: np.ndarray) -> np.ndarray:
+    """The scale ``(m,)`` that would be right if all bones stood at the same angle to the line."""
+    square = _square(points)
     # Half of what the tip lacks to full reach; from 1 - cos, so straight chains keep their digits.
-    lack = np.einsum("nm,nm->m", lengths, square / (1.0 + square))
-    ratio = (1.0 - distance) / (1.0 + distance) * ((1.0 - lack) / np.maximum(lack, TINY))
-    return points * np.sqrt(ratio)
+    lack = np.add.reduce(lengths * (square / (1.0 + square)), axis=0)
+    ratio = (1.0 - distance) * (1.0 - lack) / ((1.0 + distance) * np.maximum(lack, TINY))
+    return np.sqrt(ratio)
 
 
-def _newton(
-    twice: np.ndarray,
-    off: np.ndarray,
-    weighted: np.ndarray,
-    miss: np.ndarray,
-    miss_off: np.ndarray,
-    distance: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray]:
-    """The step -H^-1 (miss, miss_off) with H = sum of l (1 - b b^T) over bones and line.
+def _newton(sums: Sequence[Number], reach: Number) -> tuple[Number, Number]:
+    """The step -H^-1 r along and, complex, off the line, with r the tip's way from its place.
 
-    H splits into the part along the line and the one across it; the latter acts on a complex
-    number as a -> spread a - skew conj(a).
+    H is the sum of l (1 - b b^T) over bones and line. It splits into the part along the line
+    and the one across it; the latter acts on a complex number as a -> spread a - skew conj(a).
+
+    Args:
+        sums: complex sums of l t, l t z, l t^2, l t^2 z, l t^2 z^2 over the bones, with z
+            their points and t = 2 / (1 + |z|^2), 1 more than the direction's part along u.
+        reach: 1 and the distance to solve at.
     """
-    stiff = np.einsum("nm,nm->m", weighted.real, off.real) + np.einsum("nm,nm->m", weighted.imag, off.imag)
-    mixed = miss_off - np.einsum("nm,nm->m", twice, weighted)
-    skew = 0.5 * np.einsum("nm,nm->m", weighted, off)
-    spread = 1.0 + distance - 0.5 * stiff
-    across = 1.0 / np.maximum(spread * spread - (skew.real**2 + skew.imag**2), TINY)
-    solved_mixed = (spread * mixed + skew * mixed.conj()) * across
-    solved_miss = (spread * miss_off + skew * miss_off.conj()) * across
-    along = stiff - (mixed.real * solved_mixed.real + mixed.imag * solved_mixed.imag)
-    coupled = mixed.real * solved_miss.real + mixed.imag * solved_miss.imag
-    along_step = (coupled - miss) / np.maximum(along, TINY)
+    tip, tip_off, stiff = sums[0].real, sums[1], 2.0 * sums[0].real - sums[2].real
+    mixed, skew = tip_off - sums[3], 0.5 * sums[4]
+    spread = reach - 0.5 * stiff
+    across = 1.0 / (abs(spread * spread - _square(skew)) + TINY)
+    solved_mixed = (spread * mixed + skew * mixed.conjugate()) * across
+    solved_miss = (spread * tip_off + skew * tip_off.conjugate()) * across
+    to_mixed = mixed.conjugate()
+    along = stiff - (to_mixed * solved_mixed).real
+    along_step = ((to_mixed * solved_miss).real - tip + reach) / (abs(along) + TINY)
     return along_step, -solved_miss - solved_mixed * along_step
 
 
-def _travel(points: np.ndarray, along: np.ndarray, off: np.ndarray, active: np.ndarray) -> np.ndarray:
-    """The points after a step along a geodesic of the upper half-space, from its point (0, 1)."""
-    size = np.sqrt(along * along + off.real**2 + off.imag**2)
-    path = np.where(active, np.minimum(size, _STEP), 0.0)
-    rate = np.sinh(path) / np.maximum(size, TINY)
-    return points * (np.cosh(path) - along * rate) + off * rate
+def _square(z: Number) -> Number:
+    return (z * z.conjugate()).real

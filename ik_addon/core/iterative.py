@@ -2,22 +2,26 @@
 """What the solvers for chains of any number of bones share: the way in and the way out.
 
 In: the FK pose is turned by the shortest way from its own tip direction onto the line from
-the root to the target, and seen from the frame of that line: u along it, N the hinge's part
+the root to the target, and seen in the frame of that line: u along it, N the hinge's part
 across it, Y = N x u the side that the hinge bends to. There only the distance is left to solve.
 
-Out: the chain is turned about the line to its pole, and its bones get their turns.
+Out: the chain is turned about the line to its pole, rigidly and with its roll, and its bones
+get their turns. The root bone's turn is that of the whole chain and then its own swing; each
+other bone keeps its FK twist against its parent.
 
 Singular places:
 
 - Without a pole: the target exactly opposite the FK tip direction. At a small angle e from
   there the chain turns 2 / e times as fast as the target does.
-- With a pole: the line of the pole, as in `bend_plane`.
+- With a pole: the line of the pole, as told in `bend_plane`.
 - The target on the root, or the FK tip on the root: there is no direction to turn from or to,
-  and the chain is not turned. Near to the root the chain turns as fast as the direction does.
-- A chain whose mean offset from the line passes zero (an S) has no side for the pole; it
-  keeps the FK pose's, so it does not flip.
+  and the chain is not turned. Near the root the chain turns as fast as the direction does.
+- The bend side of a straight FK pose: see `_settled`.
+- The pole's side of an S whose mean offset from the line passes zero: it stays on the side
+  that the FK pose has, so that it does not flip.
 
-Lengths and distances are shares of the chain's length, arrays have the batch last.
+Lengths and distances are shares of the chain's length. Arrays have the batch last. A
+direction is its part along u, ``along`` ``(n, m)``, and ``off`` ``(n, m)``, complex, Y + i N.
 """
 
 from __future__ import annotations
@@ -28,6 +32,8 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from .bend_plane import (
+    BENT,
+    STRAIGHT,
     blend_sides,
     carried_plane,
     dot,
@@ -38,18 +44,16 @@ from .bend_plane import (
 )
 from .closing import bow
 from .job import REACHED, ZERO, ChainJob, ChainResult, Status
-from .reach import reach_range
-from .swing import swings
-from .transforms import TINY, quaternion_to_matrix
+from .swing import swings, turn_matrices
+from .transforms import TINY
+from .two_bone import CLEAR
 
-# FK bends (radians, roughly) between which the hinge's side gives way to the chain's own.
-_STRAIGHT, _BENT = 1e-4, 8e-4
 # Below this share of what it would be in a plain arc, the mean offset tells no side.
 _ONE_SIDED = 0.25
-# Joints that are solved at once; their temporaries stay in the cache.
-BLOCK = 16384
 # How near to its radii a chain that cannot reach its target is posed to find its side.
 _EDGE = 1e-9
+# Joints that are solved at once; their temporaries stay in the cache.
+BLOCK = 16384
 
 
 @dataclass
@@ -60,13 +64,13 @@ class Line:
         root, target: ``(3, m)`` in the job's frame and unit.
         total: ``(m,)`` lengths of the chains in the job's unit.
         lengths: ``(n, m)`` of the bones.
-        bones: ``(n, 3, m)`` directions, in the frame (u, Y, N) of the line.
+        along, off: ``(n, m)`` directions of the bones.
         before, frame: ``(3, 3, m)`` u, Y, N in the FK pose and on the line, in the job's frame.
         start, distance: ``(m,)`` from root to FK tip and to the target.
-        inner: ``(m,)`` smallest reach.
+        fold: ``(m,)`` what the longest bone exceeds all others by, may be below zero.
         arc: ``(n, m)`` from `closing.bow`.
-        side: ``(m,)`` complex unit, where the FK pose bends to: Y is 1, N is 1j.
-        far, near: ``(m,)`` True where the target is out of reach.
+        side: ``(m,)`` complex unit, where the FK pose bends to.
+        out: ``(m,)`` True where the target is at full reach, at the inner radius or beyond.
         on_root: ``(m,)`` True where the target is on the root; None: nowhere.
         source: ``(n, m)`` the bone whose direction a bone takes; None: each its own.
         dead: ``(m,)`` True for chains without length; None: there are none.
@@ -76,36 +80,70 @@ class Line:
     target: np.ndarray
     total: np.ndarray
     lengths: np.ndarray
-    bones: np.ndarray
+    along: np.ndarray
+    off: np.ndarray
     before: np.ndarray
     frame: np.ndarray
     start: np.ndarray
     distance: np.ndarray
-    inner: np.ndarray
+    fold: np.ndarray
     arc: np.ndarray
     side: np.ndarray
-    far: np.ndarray
-    near: np.ndarray
+    out: np.ndarray
     on_root: np.ndarray | None
     source: np.ndarray | None
     dead: np.ndarray | None
 
     def solvable(self) -> np.ndarray:
         """Distances ``(m,)`` to solve at: those out of reach are brought to just within."""
-        inside = np.minimum(np.maximum(self.distance, self.inner + _EDGE), 1.0 - _EDGE)
-        return np.where(self.far | self.near, inside, self.distance)
+        if not self.out.any():
+            return self.distance
+        inside = np.minimum(np.maximum(self.distance, self.fold + _EDGE), 1.0 - _EDGE)
+        return np.where(self.out, inside, self.distance)
+
+    def active(self, job: ChainJob) -> np.ndarray:
+        """Chains ``(m,)`` to solve. One out of reach needs its shape only to find its pole's side."""
+        return ~self.out if job.pole is None else np.ones(len(self.out), bool)
+
+
+def in_blocks(
+    solver: Callable[[ChainJob, int, float], ChainResult], job: ChainJob, iterations: int, tolerance: float
+) -> ChainResult:
+    """What ``solver`` gives for a valid job, solved in blocks that stay in the cache."""
+    count, size = job.target.size // 3, max(1, BLOCK // job.joints.shape[-2])
+    if count <= size:
+        return solver(job, iterations, tolerance)
+    batch = job.joints.shape[:-2]
+    tails = {"joints": 2, "target": 1, "hinge": 1, "pole": 1, "pole_mask": 0, "pole_angle": 0}
+    flat = {name: getattr(job, name) for name in tails}
+    flat = {
+        name: value.reshape(count, *value.shape[value.ndim - tails[name] :])
+        for name, value in flat.items()
+        if isinstance(value, np.ndarray)
+    }
+    parts = [
+        solver(replace(job, **{k: v[i : i + size] for k, v in flat.items()}), iterations, tolerance)
+        for i in range(0, count, size)
+    ]
+    whole = [np.concatenate([getattr(part, f.name) for part in parts]) for f in fields(ChainResult)]
+    return ChainResult(*(array.reshape(*batch, *array.shape[1:]) for array in whole))
 
 
 def to_line(job: ChainJob) -> Line:
-    """The job's FK poses on the lines to their targets; the job is valid."""
+    """The FK poses of a valid job on the lines to their targets."""
     count = job.joints.shape[-2]
     joints = np.ascontiguousarray(job.joints.reshape(-1, count, 3).transpose(1, 2, 0))
     target = job.target.reshape(-1, 3).T
     bones = joints[1:] - joints[:-1]
-    vectors = np.stack((joints[-1] - joints[0], target - joints[0], job.hinge.reshape(-1, 3).T))
+    # Root to tip, root to target, hinge.
+    vectors = np.empty((3, *target.shape))
+    np.subtract(joints[-1], joints[0], out=vectors[0])
+    np.subtract(target, joints[0], out=vectors[1])
+    vectors[2] = job.hinge.reshape(-1, 3).T
     lengths, sizes = np.sqrt(dot(bones, bones)), np.sqrt(dot(vectors, vectors))
-    total = lengths.sum(axis=0)
-    small = lengths <= ZERO * total
+    total = np.add.reduce(lengths, axis=0)
+    slight = ZERO * total
+    small = lengths <= slight
     bones /= np.maximum(lengths, TINY)[:, None]
     vectors /= np.maximum(sizes, TINY)[:, None]
     source = dead = None
@@ -114,31 +152,35 @@ def to_line(job: ChainJob) -> Line:
     scale = 1.0 / np.maximum(total, TINY)
     lengths = lengths * (scale if dead is None else np.where(dead, 1.0, scale))
     start, distance = sizes[:2] * scale
-    tip, line, on_root = _directions(vectors[0], vectors[1], bones, sizes[:2] <= ZERO * total, lengths)
-    if on_root is not None:
-        distance = np.where(on_root, 0.0, distance)
+    fold = 2.0 * np.maximum.reduce(lengths, axis=0) - 1.0
+    tip, line, on_root = vectors[0], vectors[1], None
+    small = sizes[:2] <= slight
+    if small.any():
+        tip, line, on_root = _directions(tip, line, bones, small, fold, lengths)
+        # A chain of no length is on its target when that is on the root.
+        distance = np.where(on_root, 0.0 if dead is None else dead, distance)
 
     frames = hinge_frames(tip[None], vectors[2])[:, 0]
     plane = carried_plane(tip, frames[1:], line)
     before = np.stack((tip, -frames[2], frames[1]))
-    frame = np.stack((line, -plane[1], plane[0]))
-    local = np.einsum("nkm,akm->nam", bones, before)
+    along, aside, across = np.einsum("nkm,akm->anm", bones, before)
+    off = aside + 1j * across
     arc = bow(lengths)
     return Line(
         root=joints[0],
         target=target,
         total=total,
         lengths=lengths,
-        bones=local,
+        along=along,
+        off=off,
         before=before,
-        frame=frame,
+        frame=np.stack((line, -plane[1], plane[0])),
         start=np.minimum(start, 1.0),
         distance=distance,
-        inner=reach_range(lengths.T)[0],
+        fold=fold,
         arc=arc,
-        side=_side(local, lengths * arc),
-        far=distance >= 1.0,
-        near=distance <= 2.0 * lengths.max(axis=0) - 1.0 + ZERO,
+        side=_side(off, lengths * arc, arc),
+        out=(distance >= 1.0) | (distance <= fold + ZERO),
         on_root=on_root,
         source=source,
         dead=dead,
@@ -146,48 +188,47 @@ def to_line(job: ChainJob) -> Line:
 
 
 def to_result(
-    job: ChainJob, line: Line, along: np.ndarray, off: np.ndarray, gap: np.ndarray, tolerance: float
+    job: ChainJob, line: Line, along: np.ndarray, off: np.ndarray, missed: np.ndarray
 ) -> ChainResult:
     """The solved chains in the job's frame and unit.
 
     Args:
-        along, off: ``(n, m)`` directions of the bones along u and, complex, along Y and N.
-        gap: ``(m,)`` what the solver left between tip and target.
-        tolerance: the gap that counts as none.
+        along, off: ``(n, m)`` directions of the bones.
+        missed: ``(m,)`` True where the solver did not converge.
     """
-    posed, aligned = _turned_to_pole(job, line, off)
-    out = line.far | line.near
-    if out.any():
-        along = np.where(out, _extreme(line), along)
-        off = np.where(out, 0.0, off)
-    bones = np.stack((along, off.real, off.imag), axis=1)
+    side, settled = line.side, _settled(line)
+    if settled is not None:
+        side, off = side * settled, off * settled
+    posed, aligned = _turned_to_pole(job, line, side, off)
+    if line.out.any():
+        along = np.where(line.out, _extreme(line), along)
+        off = np.where(line.out, 0.0, off)
     if line.source is not None:
-        bones = np.take_along_axis(bones, line.source[:, None], axis=0)
-    count, size = line.lengths.shape
+        along = np.take_along_axis(along, line.source, axis=0)
+        off = np.take_along_axis(off, line.source, axis=0)
+    count, size = along.shape
+    bones = np.empty((3, count, size))
+    bones[0], bones[1], bones[2] = along, off.real, off.imag
     joints = np.empty((count + 1, 3, size))
     joints[0] = line.root
-    joints[1:] = np.einsum("nam,akm->nkm", bones, posed)
-    joints[1:] *= (line.lengths * line.total)[:, None]
-    joints = np.cumsum(joints, axis=0)
+    lengths = (line.lengths * line.total)[:, None]
+    np.multiply(np.einsum("anm,akm->nkm", bones, posed), lengths, out=joints[1:])
+    joints = np.add.accumulate(joints, axis=0)
     miss = joints[-1] - line.target
 
-    turns = swings(line.bones, bones, _HINGE)
-    turns[:, 1:] = np.einsum("nam,akm->nkm", turns[:, 1:], posed)
-    chain = np.einsum("akm,ajm->mkj", posed, line.before)
-    rotations = quaternion_to_matrix(turns.transpose(2, 0, 1)) @ chain[:, None]
+    turns = swings(line.along, line.off, along, off)
+    turns[1:] = np.einsum("anm,akm->knm", turns[1:], posed)
+    chain = np.einsum("akm,ajm->kjm", posed, line.before)
+    rotations = np.einsum("iknm,kjm->ijnm", turn_matrices(turns), chain)
     if line.dead is not None:
-        rotations = np.where(line.dead[:, None, None, None], np.eye(3), rotations)
+        rotations = np.where(line.dead, np.eye(3)[..., None, None], rotations)
     batch = job.joints.shape[:-2]
     return ChainResult(
-        rotations=rotations.reshape(*batch, count, 3, 3),
+        rotations=rotations.transpose(3, 2, 0, 1).reshape(*batch, count, 3, 3),
         joints=joints.transpose(2, 0, 1).reshape(*batch, count + 1, 3),
         residual=np.sqrt(dot(miss, miss)).reshape(batch),
-        status=_status(line, gap > tolerance, aligned).reshape(batch),
+        status=_status(line, missed, aligned).reshape(batch),
     )
-
-
-# N in the frame (u, Y, N).
-_HINGE = np.array([[0.0], [0.0], [1.0]])
 
 
 def _without_gaps(
@@ -211,127 +252,121 @@ def _directions(
     line: np.ndarray,
     bones: np.ndarray,
     small: np.ndarray,
+    fold: np.ndarray,
     lengths: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray | None]:
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Unit vectors to the FK tip and the target ``(3, m)``, also where one is on the root.
 
     Args:
         small: ``(2, m)`` True where the FK tip, the target are on the root.
 
     Returns:
-        Both vectors, and where the target is on the root (None: nowhere).
+        Both vectors, and where the target is on the root.
     """
-    if not small.any():
-        return tip, line, None
     at_tip, on_root = small
     tip = np.where(at_tip, np.where(on_root, bones[0], line), tip)
-    # A chain that folds onto one bone folds along its first one, which then stays in place.
-    longest = lengths.max(axis=0)
-    along = np.where(lengths[0] == longest, bones[0], -bones[0])
-    tip = np.where(on_root & (longest >= 0.5 - ZERO), along, tip)
+    # A chain that folds onto its longest bone folds along its first one, which stays in place.
+    first = np.where(2.0 * lengths[0] - 1.0 == fold, bones[0], -bones[0])
+    tip = np.where(on_root & (fold >= -ZERO), first, tip)
     return tip, np.where(on_root, tip, line), on_root
 
 
-def _side(bones: np.ndarray, moments: np.ndarray) -> np.ndarray:
+def _side(off: np.ndarray, moments: np.ndarray, arc: np.ndarray) -> np.ndarray:
     """Where the FK pose bends to, as a complex unit ``(m,)``; a straight one to the hinge's side.
 
     Args:
-        moments: ``(n, m)`` lengths times bow: the bend that is like an arc.
+        moments: ``(n, m)`` lengths times bow.
     """
-    bend = _mean_offset(bones[:, 1] + 1j * bones[:, 2], moments)
+    bend = np.add.reduce(moments * off, axis=0)
     size = np.abs(bend)
-    straight = size < _BENT
-    bend = (bend + (size == 0.0)) / (size + (size == 0.0))
+    unit = bend / (size + TINY)
+    # As an angle: what an arc of this bend has at its ends.
+    size = size / (np.add.reduce(moments * arc, axis=0) + TINY)
+    straight = size < BENT
     if straight.any():
-        blended = blend_sides(smooth_step(size, _STRAIGHT, _BENT), bend.real, bend.imag)
-        bend = np.where(straight, blended[0] + 1j * blended[1], bend)
-    return bend
+        blended = blend_sides(smooth_step(size, STRAIGHT, BENT), unit.real, unit.imag)
+        unit = np.where(straight, blended[0] + 1j * blended[1], unit)
+    return unit
 
 
-def _mean_offset(off: np.ndarray, moments: np.ndarray) -> np.ndarray:
-    """Twice the mean offset of a chain from its line, complex ``(m,)``, all its points counted.
+def _settled(line: Line) -> np.ndarray | None:
+    """Turn about u, a complex unit ``(m,)``, that takes small bends to the hinge's side; None: no turn.
 
-    The integral of the offset along the chain is, by parts, one of the direction times the
-    length still to go; on a closed line the latter may be counted from the chain's middle.
+    A chain that is almost straight in FK gets its bend side from small deviations, and would
+    fold to wherever they point. So what it bends more than in FK, as a share of the bend,
+    squared, goes to the hinge's side: all of it for a straight chain, nothing from a bend of
+    `two_bone.CLEAR` on. At the FK tip, or further away, nothing is turned.
     """
-    return np.einsum("nm,nm->m", moments, off)
+    folding = line.distance < line.start
+    if not folding.any():
+        return None
+    size = np.sqrt(3.0 * np.add.reduce(line.lengths * (line.off * line.off.conj()).real, axis=0))
+    folding &= size < CLEAR
+    if not folding.any():
+        return None
+    distance = np.minimum(line.distance, line.start)
+    ratio = (1.0 - line.start) * (1.0 + distance) / ((1.0 + line.start) * (1.0 - distance) + TINY)
+    share = (1.0 - np.sqrt(ratio)) ** 2 * (1.0 - smooth_step(size, 0.0, CLEAR))
+    cosine, sine = blend_sides(1.0 - share, line.side.real, line.side.imag)
+    return np.where(folding, (cosine + 1j * sine) * line.side.conj(), 1.0)
 
 
-def _turned_to_pole(job: ChainJob, line: Line, off: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+def _turned_to_pole(
+    job: ChainJob, line: Line, side: np.ndarray, off: np.ndarray
+) -> tuple[np.ndarray, np.ndarray | None]:
     """The frame (u, Y, N) turned about u ``(3, 3, m)``, and where the pole is on the line."""
+    angle = np.asarray(job.pole_angle, float).reshape(-1)
+    turn = angle.any()
+    if job.pole is None and not turn:
+        return line.frame, None
     plane = np.stack((line.frame[2], -line.frame[1]))
     aligned = None
     if job.pole is not None:
         pole = job.pole.reshape(-1, 3).T
         pole = pole / np.maximum(np.sqrt(dot(pole, pole)), TINY)
         mask = None if job.pole_mask is None else job.pole_mask.reshape(-1)
-        side = _posed_side(line, off)
+        side = _posed_side(line, side, off)
         towards = turned_plane(plane, side.real, side.imag)
         cosine, sine, aligned = pole_turn(pole, towards, mask, line.on_root)
         plane = turned_plane(plane, cosine, sine)
-    angle = np.asarray(job.pole_angle, float).reshape(-1)
-    if angle.any():
+    if turn:
         angle = angle if line.on_root is None else np.where(line.on_root, 0.0, angle)
         plane = turned_plane(plane, np.cos(angle), np.sin(angle))
     return np.stack((line.frame[0], -plane[1], plane[0])), aligned
 
 
-def _posed_side(line: Line, off: np.ndarray) -> np.ndarray:
+def _posed_side(line: Line, side: np.ndarray, off: np.ndarray) -> np.ndarray:
     """Where the solved chain bends to, a complex unit ``(m,)``.
 
-    It is the direction of the mean offset, or the opposite if that is nearer to the FK pose's
-    side: an S whose mean offset passes zero would flip otherwise. Where the offsets all but
-    cancel it fades to the FK pose's side.
+    It is the direction of the chain's mean offset from the line, or the opposite if that is
+    nearer to ``side``, the FK pose's. Where the offsets all but cancel it fades to that side.
+
+    The mean over all points of the chain is, by parts, one of the bones' directions times the
+    length that is still to go; on a chain that ends on the line this may count from the middle.
     """
     moments = line.lengths * line.arc
-    mean = _mean_offset(off, moments) * line.side.conj()
+    mean = np.add.reduce(moments * off, axis=0) * side.conj()
     size = np.abs(mean)
-    most = np.einsum("nm,nm->m", np.abs(moments), np.abs(off))
+    most = np.add.reduce(np.abs(moments) * np.abs(off), axis=0)
     weight = smooth_step(size / np.maximum(most, TINY), 0.0, _ONE_SIDED)
-    off_side = (np.abs(mean.real) + 1j * mean.imag) / np.maximum(size, TINY)
-    off_side = weight * off_side + (1.0 - weight)
-    return line.side * off_side / np.abs(off_side)
+    swung = weight * (np.abs(mean.real) + 1j * mean.imag) / np.maximum(size, TINY) + (1.0 - weight)
+    return side * swung / np.abs(swung)
 
 
 def _extreme(line: Line) -> np.ndarray:
     """Parts along u ``(n, m)`` of bones that all point to the target, or fold onto the longest."""
-    longest = np.argmax(line.lengths, axis=0) == np.arange(len(line.lengths))[:, None]
-    return np.where(line.near & ~line.far & ~longest, -1.0, 1.0)
+    others = np.argmax(line.lengths, axis=0) != np.arange(len(line.lengths))[:, None]
+    return np.where((line.distance < 1.0) & others, -1.0, 1.0)
 
 
 def _status(line: Line, missed: np.ndarray, aligned: np.ndarray | None) -> np.ndarray:
     """Values of `Status` ``(m,)`` int8."""
-    status = np.zeros(len(line.distance), np.int8)
+    status = np.zeros(len(missed), np.int8)
     if aligned is not None:
         status[aligned] = Status.POLE_ALIGNED
-    status[missed & ~(line.far | line.near)] = Status.NOT_CONVERGED
-    status[line.distance > 1.0 + REACHED] = Status.TARGET_FAR
-    status[line.distance < line.inner - REACHED] = Status.TARGET_NEAR
+    if missed.any():
+        status[missed & ~line.out] = Status.NOT_CONVERGED
+    if line.out.any():
+        status[line.distance > 1.0 + REACHED] = Status.TARGET_FAR
+        status[line.distance < line.fold - REACHED] = Status.TARGET_NEAR
     return status
-
-
-def in_blocks(
-    solver: Callable[[ChainJob, int, float], ChainResult], job: ChainJob, iterations: int, tolerance: float
-) -> ChainResult:
-    """The result of ``solver`` for a job of any size, solved in blocks that stay in the cache."""
-    batch = job.joints.shape[:-2]
-    size = max(1, BLOCK // job.joints.shape[-2])
-    count = int(np.prod(batch))
-    if count <= size:
-        return solver(job, iterations, tolerance)
-    tails = {"joints": 2, "target": 1, "hinge": 1, "pole": 1, "pole_mask": 0, "pole_angle": 0}
-    flat = {}
-    for name, tail in tails.items():
-        value = getattr(job, name)
-        if isinstance(value, np.ndarray):
-            flat[name] = value.reshape(-1, *value.shape[value.ndim - tail :])
-    parts = [
-        solver(replace(job, **{k: v[i : i + size] for k, v in flat.items()}), iterations, tolerance)
-        for i in range(0, count, size)
-    ]
-
-    def whole(name: str) -> np.ndarray:
-        array = np.concatenate([getattr(p, name) for p in parts])
-        return array.reshape(*batch, *array.shape[1:])
-
-    return ChainResult(*(whole(f.name) for f in fields(ChainResult)))

@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Turns of a chain's bones that lead from one pose to another without roll.
 
-Each bone takes its parent's turn and then swings by the shortest way onto its new direction.
-So no bone is twisted against its parent, and no roll piles up along the chain.
+Each bone takes its parent's turn and then swings by the shortest way onto its new direction,
+so no bone is twisted against its parent, and no roll piles up along the chain.
 
-Done bone by bone this needs one bone's turn for the next. Here all bones swing at once from
-their own direction before, which leaves each with a twist against its parent; the twists that
-undo this follow from one another by a map of two numbers, the only thing done bone by bone.
+Done in this order, each bone has to wait for its parent. With half angles only one number a
+bone has to: a direction at the angle t from the axis u of the frame (u, Y, N), at the azimuth p
+from Y to N, is the pair of complex numbers (cos(t/2), sin(t/2) e^ip), up to a common factor
+(a spinor). A turn is a unitary matrix on such pairs,
 
-Arrays have the batch last.
+    U = conj(h) x' x^H + h y' y^H      y = (-conj(x2), conj(x1)), at right angles to x
+
+which carries the bone's direction x onto x'; the phase of h is its twist about the bone. It
+has no twist against its parent V if x^H V^H U x is real, so
+
+    h = phase of h_V conj(x_V^H x) x'_V^H x' + conj(h_V) conj(y_V^H x) y'_V^H x'
+
+Directions are given by their part along u ``(n, m)`` and the complex rest, Y + i N ``(n, m)``.
 """
 
 from __future__ import annotations
@@ -18,100 +26,101 @@ from typing import Any
 
 import numpy as np
 
-from .bend_plane import cross, dot
-from .transforms import perpendicular
+from .transforms import TINY
 
 # A complex number, or an array of them.
 Number = Any
 
 # Half cosine of a swing below which its axis is lost in rounding.
 _OPPOSITE = 1e-9
-# Sine of the angle between a bone and the hinge below which another axis is taken.
-_PARALLEL = 1e-6
-# Cosine between the directions before and after below which a bone is turned back first.
-_BACK = -0.5
 
 
-def swings(before: np.ndarray, after: np.ndarray, hinge: np.ndarray) -> np.ndarray:
+def swings(along: np.ndarray, off: np.ndarray, posed_along: np.ndarray, posed_off: np.ndarray) -> np.ndarray:
     """Quaternions of the bones' turns; the first bone's parent is not turned.
 
+    A swing by 180 degrees in the plane of u and Y is about N.
+
     Args:
-        before, after: ``(n, 3, m)`` unit vectors along the bones, root to tip.
-        hinge: ``(3, 1)`` or ``(3, m)`` unit (or no) axis of swings by 180 degrees, of which it takes
-            the part at right angles to the bone.
+        along, off: ``(n, m)`` directions of the bones before, root to tip.
+        posed_along, posed_off: the same after.
 
     Returns:
-        ``(n, 4, m)`` unit quaternions w, x, y, z.
+        ``(4, n, m)`` parts w, u, Y, N of the quaternions, of any length but zero.
     """
-    real, vector = _own_swings(before, after, hinge)
-    twist = _twists(real, vector, before)
-    cosine, sine = twist.real, twist.imag[:, None]
-    turns = np.empty((len(before), 4, before.shape[-1]))
-    turns[:, 0] = cosine * real - twist.imag * dot(vector, before)
-    turns[:, 1:] = cosine[:, None] * vector + sine * (real[:, None] * before + cross(vector, before))
-    return turns
+    first, second = _spinors(along, off, posed_along, posed_off)
+    parent, bone = slice(None, -1), slice(1, None)
+    even = first[:, parent].conj() * first[:, bone] + second[:, parent].conj() * second[:, bone]
+    odd = first[:, parent] * second[:, bone] - second[:, parent] * first[:, bone]
+    even, odd = even[0].conj() * even[1], odd[0].conj() * odd[1]
+    root = first[0, 0].conj() * first[1, 0] + second[0, 0].conj() * second[1, 0]
+    untwist = _twists(root, even, odd).conj()
+    upper, lower = untwist * first[1], untwist * second[1]
+    straight = upper * first[0].conj() + lower.conj() * second[0]
+    across = lower * first[0].conj() - upper.conj() * second[0]
+    return np.stack((straight.real, -straight.imag, -across.imag, across.real))
 
 
-def _own_swings(before: np.ndarray, after: np.ndarray, hinge: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Real ``(n, m)`` and vector part ``(n, 3, m)`` of a turn of each bone onto its direction."""
-    back = dot(before, after) < _BACK
-    turned_back = back.any()
-    start = np.where(back[:, None], -before, before) if turned_back else before
-    middle = start + after
-    size = np.sqrt(dot(middle, middle))
-    real, vector = 0.5 * size, cross(start, after) / size[:, None]
-    if turned_back:
-        axis = _across(before, hinge)
-        real, vector = (
-            np.where(back, -dot(vector, axis), real),
-            np.where(back[:, None], real[:, None] * axis + cross(vector, axis), vector),
-        )
-    return real, vector
+def turn_matrices(turns: np.ndarray) -> np.ndarray:
+    """Rotation matrices ``(3, 3, n, m)`` of the quaternions ``(4, n, m)``, of any length but zero."""
+    real, vector = turns[0], turns[1:]
+    squares = vector * vector
+    scale = 2.0 / (squares[0] + squares[1] + squares[2] + real * real)
+    scaled = vector * scale
+    matrices = vector[:, None] * scaled
+    squares *= scale
+    matrices[0, 0] = 1.0 - squares[1] - squares[2]
+    matrices[1, 1] = 1.0 - squares[2] - squares[0]
+    matrices[2, 2] = 1.0 - squares[0] - squares[1]
+    scaled *= real
+    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
+        matrices[j, i] += scaled[k]
+        matrices[i, j] -= scaled[k]
+    return matrices
 
 
-def _across(bones: np.ndarray, hinge: np.ndarray) -> np.ndarray:
-    """Unit vectors at right angles to the bones, the hinge's part wherever it has one."""
-    axis = hinge - dot(bones, hinge)[:, None] * bones
-    size = np.sqrt(dot(axis, axis))[:, None]
-    parallel = size < _PARALLEL
-    axis = axis / np.where(parallel, 1.0, size)
-    if parallel.any():
-        other = np.moveaxis(perpendicular(np.moveaxis(bones, 1, -1)), -1, 1)
-        axis = np.where(parallel, other, axis)
-    return axis
+def _spinors(
+    along: np.ndarray, off: np.ndarray, posed_along: np.ndarray, posed_off: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """First and second part ``(2, n, m)`` of the pairs for the directions before and after."""
+    along, off = np.stack((along, posed_along)), np.stack((off, posed_off))
+    back = along < 0.0
+    # Of the two forms, which differ by a factor, the one that keeps its digits.
+    return np.where(back, off.conj(), 1.0 + along), np.where(back, 1.0 - along, off)
 
 
-def _twists(real: np.ndarray, vector: np.ndarray, before: np.ndarray) -> np.ndarray:
-    """Twist of each bone about its direction before, as cosine + i sine of half the angle ``(n, m)``.
-
-    With the twist h of the parent, the local turn of a bone is h^-1 (parent swing)^-1 (own
-    swing): linear in h. Its twist part is what the bone's own twist has to undo.
-    """
-    parent, bone = before[:-1], before[1:]
-    local = real[:-1] * real[1:] + dot(vector[:-1], vector[1:])
-    turn = real[:-1, None] * vector[1:] - real[1:, None] * vector[:-1] - cross(vector[:-1], vector[1:])
-    to_sine = -dot(turn, bone)
-    from_sine = dot(parent, turn)
-    kept = local * dot(parent, bone) + dot(cross(parent, turn), bone)
-    straight = 0.5 * ((local + kept) + 1j * (to_sine - from_sine))
-    mirrored = 0.5 * ((local - kept) + 1j * (to_sine + from_sine))
-    first = real[0] - 1j * dot(vector[0], before[0])
-    if before.shape[-1] == 1:
+def _twists(root: np.ndarray, even: np.ndarray, odd: np.ndarray) -> np.ndarray:
+    """The units h of all bones ``(n, m)``, from what each takes from its parent's."""
+    size = np.abs(even) + np.abs(odd) + TINY
+    even, odd = even / size, odd / size
+    if len(root) == 1:
         # Python's own numbers are faster than arrays of one.
-        rows = zip(straight[:, 0].tolist(), mirrored[:, 0].tolist(), strict=True)
-        return np.array(_chained(first.item(), rows))[:, None]
-    return np.array(_chained(first, zip(straight, mirrored, strict=True)))
+        twists = np.array(_chained(root.item(), even[:, 0].tolist(), odd[:, 0].tolist()))[:, None]
+    else:
+        twists = np.array(_chained(root, even, odd))
+    size = np.abs(twists)
+    lost = size < _OPPOSITE
+    lost[1:] |= size[1:] < _OPPOSITE * size[:-1]
+    if lost.any():
+        return np.array(_chained_units(root, even, odd))
+    return twists / size
 
 
-def _chained(first: Number, rows: Iterable[tuple[Number, Number]]) -> list[Number]:
-    """All twists in turn, as units; a swing by 180 degrees takes none."""
-    twists = [_unit(first)]
-    for straight, mirrored in rows:
-        twists.append(_unit(straight * twists[-1] + mirrored * twists[-1].conjugate()))
+def _chained(root: Number, even: Iterable[Number], odd: Iterable[Number]) -> list[Number]:
+    twists = [root]
+    for kept, mirrored in zip(even, odd, strict=True):
+        twists.append(kept * twists[-1] + mirrored * twists[-1].conjugate())
     return twists
 
 
-def _unit(twist: Number) -> Number:
-    size = abs(twist)
+def _chained_units(root: np.ndarray, even: np.ndarray, odd: np.ndarray) -> list[np.ndarray]:
+    """`_chained`, but a bone that has swung by 180 degrees has no twist to hand on."""
+    twists = [_unit(root)]
+    for kept, mirrored in zip(even, odd, strict=True):
+        twists.append(_unit(kept * twists[-1] + mirrored * twists[-1].conj()))
+    return twists
+
+
+def _unit(twist: np.ndarray) -> np.ndarray:
+    size = np.abs(twist)
     lost = size < _OPPOSITE
-    return (twist + lost) / (size + lost)
+    return np.where(lost, 1.0, twist) / np.where(lost, 1.0, size)
