@@ -72,11 +72,17 @@ def open_rig(rig: RealRig, folder: Path) -> tuple[bpy.types.Object, list[float]]
     mute_native_ik(ob)
     take_meshes_away()
     if rig.action:
-        assign(ob, bpy.data.actions[rig.action])
+        assign(ob, clip(rig.action))
     first, last = ob.animation_data.action.frame_range
     whole = list(range(int(np.ceil(first)), int(np.floor(last)) + 1, rig.step))
     middle = whole[len(whole) // 2]
     return ob, [*whole, middle + 0.25, middle + 0.5]
+
+
+def clip(name: str) -> bpy.types.Action:
+    """An imported action; before Blender 4.4 the importer puts the armature's name behind it."""
+    found = [a for a in bpy.data.actions if a.name == name or a.name.startswith(f"{name}_")]
+    return min(found, key=lambda action: len(action.name))
 
 
 def assign(ob: bpy.types.Object, action: bpy.types.Action) -> None:
