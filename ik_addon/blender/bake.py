@@ -33,11 +33,14 @@ class BakeOptions:
         frames: first and last frame, both baked.
         step: frames from key to key; the last frame gets a key in any case.
         chains: a pattern for the names of chains (``*``, ``?``), several of them, or None: all.
+        carry_bend: two-bone chains carry their bend sides from the first frame on and do not flip,
+            where live chains, which know of no other frame, do (see `core.carried`).
     """
 
     frames: tuple[int, int]
     step: int = 1
     chains: str | Sequence[str] | None = None
+    carry_bend: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,7 +114,7 @@ def bake(
             choices.append(choice)
     if not choices:
         return report
-    motions, tracks = yield from bake_motion.sample(scene, choices, frames)
+    motions, tracks = yield from bake_motion.sample(scene, choices, frames, options.carry_bend)
     whole = frames[0] <= scene.frame_start and scene.frame_end <= frames[-1]
     with STATE.at_work():
         for choice, motion in zip(choices, motions, strict=True):

@@ -90,16 +90,20 @@ class Curves:
 
 
 def sample(
-    scene: bpy.types.Scene, choices: Sequence[Choice], frames: np.ndarray
+    scene: bpy.types.Scene, choices: Sequence[Choice], frames: np.ndarray, carry_bend: bool = False
 ) -> Generator[float, None, tuple[list[Motion], dict[tuple[str, str], ChainTrack]]]:
     """Solve the chosen chains at the keys, and between them where the keys do not foretell it.
+
+    Args:
+        carry_bend: two-bone chains carry their bend sides from the first frame on.
 
     Returns:
         the motion of each choice, and the tracks of all chains by armature and chain name.
     """
     rigs = [choice.ob for choice in choices]
     variants = list(dict.fromkeys([frozenset(), *(v for choice in choices for v in choice.apart.values())]))
-    solutions = yield from _solve(scene, rigs, frames, variants, 0.0, SHARE)
+    carry_from = int(frames[0]) if carry_bend else None
+    solutions = yield from _solve(scene, rigs, frames, variants, carry_from, 0.0, SHARE)
     chosen = [_bones(choice, solutions) for choice in choices]
     poses = [_quaternions(choice, tracks, solutions) for choice, tracks in zip(choices, chosen, strict=True)]
     guesses = [between.foretell(q) if len(q) > 1 else (q[:0], np.zeros((0, q.shape[1]))) for q in poses]
@@ -112,7 +116,7 @@ def sample(
     places = np.flatnonzero(unclear)
     if len(places):
         halfway = frames[places] + 0.5 * gaps[places]
-        solutions_between = yield from _solve(scene, rigs, halfway, variants, SHARE, 1.0)
+        solutions_between = yield from _solve(scene, rigs, halfway, variants, carry_from, SHARE, 1.0)
     motions = []
     for choice, tracks, q, (middle, _) in zip(choices, chosen, poses, guesses, strict=True):
         if len(places):
@@ -128,6 +132,7 @@ def _solve(
     rigs: Sequence[bpy.types.Object],
     frames: np.ndarray,
     variants: Sequence[Variant],
+    carry_from: int | None,
     start: float,
     end: float,
 ) -> Generator[float, None, dict[Variant, RangeSolution]]:
@@ -135,7 +140,7 @@ def _solve(
     solutions = {}
     width = (end - start) / len(variants)
     for number, variant in enumerate(variants):
-        steps = solve_range(scene, rigs, frames.tolist(), without=variant)
+        steps = solve_range(scene, rigs, frames.tolist(), variant, carry_from)
         solutions[variant] = yield from _scaled(steps, start + number * width, width)
     return solutions
 

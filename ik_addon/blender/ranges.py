@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 import bpy
 import numpy as np
 
+from ..core.carried import BendPath
 from ..core.pipeline import solve
 from . import live
 from .plan import Plan, groups_of_rigs
@@ -18,6 +19,8 @@ from .sampling import sampling_scene
 from .state import STATE
 
 T = TypeVar("T")
+# Which of the solved frames are handed out.
+Asked = slice | np.ndarray
 
 # Frames solved in one call: bounds the memory that a long shot takes.
 CHUNK = 500
@@ -87,6 +90,7 @@ def solve_range(
     rigs: Sequence[bpy.types.Object],
     frames: Sequence[float],
     without: Collection[tuple[str, str]] = (),
+    carry_from: int | None = None,
 ) -> Generator[float, None, RangeSolution]:
     """Read and solve frames of some rigs, and of the rigs they depend on.
 
@@ -97,15 +101,20 @@ def solve_range(
         scene: the scene whose animation is meant.
         frames: ``(F,)``, whole or fractional.
         without: armature and chain names of chains that are solved as if they were muted.
+        carry_from: the frame from which two-bone chains carry their bend sides along (see
+            `core.carried`), not after the first of the frames; None: each frame for itself.
     """
+    path = list(frames) if carry_from is None else _path(carry_from, frames)
+    asked = slice(None) if carry_from is None else np.searchsorted(path, frames)
     groups = groups_of_rigs(rigs)
     everything = [ob for group in groups for ob in group]
     chains: list[ChainTrack] = []
     bones: dict[str, list[BoneTrack]] = {}
     parts: list[list[_Part]] = [[] for _ in groups]
+    memories: list[dict] = [{} for _ in groups]
     with STATE.at_work(), sampling_scene(scene, everything) as sampling:
-        for first in range(0, len(frames), CHUNK):
-            chunk = frames[first : first + CHUNK]
+        for first in range(0, len(path), CHUNK):
+            chunk = path[first : first + CHUNK]
             runs: list[list[tuple[Plan, list[Reading]]]] = [[] for _ in groups]
             for number, frame in enumerate(chunk, start=first + 1):
                 sampling.frame_set(int(np.floor(frame)), subframe=float(frame - np.floor(frame)))
@@ -118,16 +127,22 @@ def solve_range(
                     if not runs[place] or runs[place][-1][0] is not plan:
                         runs[place].append((plan, []))
                     runs[place][-1][1].append(reading)
-                yield number / len(frames)
+                yield number / len(path)
             for place, group_runs in enumerate(runs):
                 left_out = _places(groups[place], without)
-                parts[place].extend(_solve_run(plan, readings, left_out) for plan, readings in group_runs)
+                at = first
+                for plan, readings in group_runs:
+                    bend_path = None
+                    if carry_from is not None:
+                        bend_path = BendPath(np.array(path[at : at + len(readings)]), memories[place])
+                    parts[place].append(_solve_run(plan, readings, left_out, bend_path))
+                    at += len(readings)
     times = np.asarray(frames, float)
     for group, group_parts in zip(groups, parts, strict=True):
         for number, ob in enumerate(group):
             if ob in rigs or ob.name in {r.name for r in rigs}:
-                chains.extend(_chain_tracks(ob, number, group_parts, times))
-                bones[ob.name] = _bone_tracks(ob, number, group_parts)
+                chains.extend(_chain_tracks(ob, number, group_parts, times, asked))
+                bones[ob.name] = _bone_tracks(ob, number, group_parts, asked)
     return RangeSolution(times, chains, bones)
 
 
@@ -149,10 +164,17 @@ def _places(group: Sequence[bpy.types.Object], without: Collection[tuple[str, st
     return [place for place, name in enumerate(names) if name in without]
 
 
-def _solve_run(plan: Plan, readings: list[Reading], left_out: list[int]) -> _Part:
+def _path(first: int, frames: Sequence[float]) -> list[float]:
+    """All whole frames from the first one on, and the frames that are asked for."""
+    if min(frames) < first:
+        raise ValueError(f"the frames start at {min(frames):g}, before {first}")
+    return sorted({float(f) for f in range(first, int(np.floor(max(frames))) + 1)} | set(map(float, frames)))
+
+
+def _solve_run(plan: Plan, readings: list[Reading], left_out: list[int], bend_path: BendPath | None) -> _Part:
     reading = stack(readings)
     reading.batch.settings["influence"][:, left_out] = 0.0
-    solution = solve(plan.stage, reading.batch)
+    solution = solve(plan.stage, reading.batch, bend_path)
     rows, changed, first = [], [], 0
     for rig in plan.rigs:
         fk = reading.fk[:, first : first + len(rig.places)]
@@ -163,7 +185,7 @@ def _solve_run(plan: Plan, readings: list[Reading], left_out: list[int]) -> _Par
 
 
 def _chain_tracks(
-    ob: bpy.types.Object, number: int, parts: Sequence[_Part], frames: np.ndarray
+    ob: bpy.types.Object, number: int, parts: Sequence[_Part], frames: np.ndarray, asked: Asked
 ) -> Iterator[ChainTrack]:
     for i, chain in enumerate(ob.ik_chains):
         at = [part.plan.rigs[number].chains.start + i for part in parts]
@@ -172,14 +194,14 @@ def _chain_tracks(
             chain=chain.name,
             solver=chain.solver,
             frames=frames,
-            residual=np.concatenate([p.residual[:, k] for p, k in zip(parts, at, strict=True)]),
-            status=np.concatenate([p.status[:, k] for p, k in zip(parts, at, strict=True)]),
-            tip=np.concatenate([p.tip[:, k] for p, k in zip(parts, at, strict=True)]),
+            residual=np.concatenate([p.residual[:, k] for p, k in zip(parts, at, strict=True)])[asked],
+            status=np.concatenate([p.status[:, k] for p, k in zip(parts, at, strict=True)])[asked],
+            tip=np.concatenate([p.tip[:, k] for p, k in zip(parts, at, strict=True)])[asked],
             message=next((p.plan.stage.chains[k].broken for p, k in zip(parts, at, strict=True)), ""),
         )
 
 
-def _bone_tracks(ob: bpy.types.Object, number: int, parts: Sequence[_Part]) -> list[BoneTrack]:
+def _bone_tracks(ob: bpy.types.Object, number: int, parts: Sequence[_Part], asked: Asked) -> list[BoneTrack]:
     """Tracks of the bones that are turned in every part (a keyed solver or Use Tail changes them)."""
     by_bone: dict[str, list[tuple[_Part, int]]] = {}
     for part in parts:
@@ -198,8 +220,8 @@ def _bone_tracks(ob: bpy.types.Object, number: int, parts: Sequence[_Part]) -> l
             BoneTrack(
                 bone=name,
                 mode=rig.modes[place],
-                rows=np.concatenate([p.rows[number][:, k] for p, k in found]),
-                changed=np.concatenate([p.changed[number][:, k] for p, k in found]),
+                rows=np.concatenate([p.rows[number][:, k] for p, k in found])[asked],
+                changed=np.concatenate([p.changed[number][:, k] for p, k in found])[asked],
                 chains=tuple(owners.get(index, ())),
             )
         )

@@ -27,6 +27,7 @@ class Options:
         files: as they were given.
         config: rig configuration whose chains are added first.
         frames: first and last frame, or None: the scene's; step: every how many of them.
+        carry_bend: two-bone chains carry their bend sides from the first frame on.
         chains: pattern that names of chains must match; armature: name of the object, or empty: all.
         output: folder to write to; in_place: write over the input.
         jobs: how many files are worked on at a time.
@@ -41,6 +42,7 @@ class Options:
     config: Path | None = None
     frames: tuple[int, int] | None = None
     step: int = 1
+    carry_bend: bool = False
     chains: str = "*"
     armature: str = ""
     output: Path | None = None
@@ -69,7 +71,12 @@ class Options:
             "fail-above": self.fail_above,
             "report": report,
         }
-        switches = {"in-place": self.in_place, "enable-autoexec": self.enable_autoexec, "in-process": True}
+        switches = {
+            "in-place": self.in_place,
+            "carry-bend": self.carry_bend,
+            "enable-autoexec": self.enable_autoexec,
+            "in-process": True,
+        }
         given = [f"--{name}={value}" for name, value in values.items() if value is not None]
         return [self.verb, *given, *(f"--{name}" for name, on in switches.items() if on), "--", file]
 
@@ -130,6 +137,9 @@ def _parser(program: str, file_is_open: bool) -> argparse.ArgumentParser:
         "--frames", metavar="A:B", type=_frames, help="first and last frame; default: the scene's"
     )
     frames.add_argument("--step", metavar="N", type=_positive, default=1, help="every Nth frame")
+    frames.add_argument(
+        "--carry-bend", action="store_true", help="carry the bend side of two-bone chains along the frames"
+    )
     frames.add_argument("--chains", metavar="PATTERN", default="*", help="chains by name, as in 'leg*'")
     frames.add_argument("--armature", metavar="NAME", default="", help="this armature object only")
     frames.add_argument(

@@ -85,7 +85,7 @@ def _inspect(result: Result, options: Options) -> None:
 def _check(result: Result, options: Options) -> None:
     first, last = _frames(options)
     frames = [float(frame) for frame in range(first, last + 1, options.step)]
-    tracks = _solved(_chosen(options), frames)
+    tracks = _solved(_chosen(options), frames, first if options.carry_bend else None)
     chosen = [track for track in tracks if fnmatchcase(track.chain, options.chains)]
     result.chains = [_chain_line(track) for track in chosen]
     _judge(result, options, [track for track in chosen if track.message])
@@ -93,7 +93,7 @@ def _check(result: Result, options: Options) -> None:
 
 def _bake(result: Result, options: Options) -> None:
     rigs, frames = _chosen(options), _frames(options)
-    wanted = bake.BakeOptions(frames, options.step, options.chains)
+    wanted = bake.BakeOptions(frames, options.step, options.chains, options.carry_bend)
     report = ranges.run(bake.bake(bpy.context.scene, rigs, wanted))
     skipped = [f"chain '{s.chain}' of '{s.armature}' was not baked: {s.reason}" for s in report.skipped]
     if not report.chains:
@@ -139,8 +139,10 @@ def _chosen(options: Options) -> list[bpy.types.Object]:
     return rigs
 
 
-def _solved(rigs: Sequence[bpy.types.Object], frames: list[float]) -> list[ranges.ChainTrack]:
-    return ranges.run(ranges.solve_range(bpy.context.scene, rigs, frames)).chains
+def _solved(
+    rigs: Sequence[bpy.types.Object], frames: list[float], carry_from: int | None = None
+) -> list[ranges.ChainTrack]:
+    return ranges.run(ranges.solve_range(bpy.context.scene, rigs, frames, carry_from=carry_from)).chains
 
 
 def _report_now(result: Result) -> None:

@@ -2,7 +2,7 @@
 """Solve the chains of a stage over a batch of frames, in dependency order.
 
 The one road from a pose to a solved pose: live playback hands in one frame, a bake all
-frames of its range. No frame knows of another.
+frames of its range. No frame knows of another, unless a bake asks for carried bend sides.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from . import aim, ccd, fabrik, planar, two_bone
+from . import aim, carried, ccd, fabrik, planar, two_bone
 from .job import ChainJob, ChainResult, Status
 from .reach import ease_target
 from .skeleton import basis_from_pose, pose_from_basis
@@ -110,6 +110,7 @@ class _Work:
     status: np.ndarray
     tip: np.ndarray
     carry: np.ndarray | None = None
+    bend_path: carried.BendPath | None = None
     goals: list[_Goal] = field(default_factory=list)
 
 
@@ -130,9 +131,14 @@ class _Goal:
     weight: np.ndarray
 
 
-def solve(stage: Stage, batch: Batch) -> Solution:
-    """Solve all chains of the stage in each frame of the batch."""
+def solve(stage: Stage, batch: Batch, bend_path: carried.BendPath | None = None) -> Solution:
+    """Solve all chains of the stage in each frame of the batch.
+
+    Args:
+        bend_path: of these frames, to carry the bend sides of two-bone chains along them.
+    """
     work = _start(stage, batch)
+    work.bend_path = bend_path
     for number, groups in enumerate(stage.groups):
         if number:
             _repose(work)
@@ -298,12 +304,15 @@ def _reach(
     if settings["softness"].any():
         eased = ease_target(joints[:, :, 0], target, size, settings["softness"])
     pole = _pole(work, group, settings, joints[:, :, 0])
-    status = np.zeros(weight.shape, np.int8)
+    status, angle = np.zeros(weight.shape, np.int8), settings["pole_angle"]
     for attempt in range(SHEAR_PASSES):
         hinge = transform_vector(work.pose[:, group.bones[:, 0]], group.hinge)
         if group.solved == 2:
             hinge = two_bone.fold_hinge(joints, hinge, eased)
-        job = ChainJob(joints, eased, hinge, pole_angle=settings["pole_angle"], **pole)
+        job = ChainJob(joints, eased, hinge, pole_angle=angle, **pole)
+        if work.bend_path is not None and group.example.bends_freely and not attempt:
+            turned = rotation_part(work.pose[:, group.bones[:, 0]])
+            job = carried.carry(job, work.bend_path, group.chains.tolist(), turned, weight)
         result = _position_solver(group, job, settings)
         status = status if attempt else result.status
         solved = _turn(work, group, result.rotations, orientation)
@@ -311,6 +320,8 @@ def _reach(
         missed = length(joints[:, :, -1] - result.joints[:, :, -1])
         if not (missed > RIGID * size).any():
             break
+        # Without a pole, the next pass starts from a plane that has been turned already.
+        angle = np.where(pole["pole_mask"], job.pole_angle, 0.0) if pole else np.zeros(weight.shape)
     _blend(work, group, solved, weight)
     if eased is not target:
         # The tip stops short because softness says so, not because a solver failed.

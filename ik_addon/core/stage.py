@@ -79,6 +79,11 @@ class Chain:
         return (*self.bones, self.end) if self.use_rotation and self.end >= 0 else self.bones
 
     @property
+    def bends_freely(self) -> bool:
+        """Two bones that turn about the line to their target."""
+        return self.solver == "TWO_BONE" and self.planar_axis < 0
+
+    @property
     def make(self) -> tuple:
         """Chains of one make are solved in one call."""
         aim = (self.aim_mode, self.aim_axis, self.up_axis) if self.solver == "AIM" else ()

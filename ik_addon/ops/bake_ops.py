@@ -9,7 +9,7 @@ from collections.abc import Generator
 from typing import Any
 
 import bpy
-from bpy.props import EnumProperty, IntProperty
+from bpy.props import BoolProperty, EnumProperty, IntProperty
 
 from ..blender import bake, ranges
 from ..blender.bake_checks import BakeError
@@ -60,6 +60,14 @@ class IKCHAIN_OT_bake(ScopeOperator, bpy.types.Operator):
     frame_start: IntProperty(name="Start", description="First frame of a custom range", default=1)
     frame_end: IntProperty(name="End", description="Last frame of a custom range", default=250)
     step: IntProperty(name="Step", description="Frames from key to key", default=1, min=1)
+    carry_bend: BoolProperty(
+        name="Carry Bend",
+        description=(
+            "Carry the bend side of two-bone chains along the frames, from the first one on: no knee flips, "
+            "also where the live chain, which looks at one frame alone, cannot know the side"
+        ),
+        default=False,
+    )
 
     def run(self, context: bpy.types.Context) -> None:
         """Bake at once."""
@@ -67,7 +75,7 @@ class IKCHAIN_OT_bake(ScopeOperator, bpy.types.Operator):
 
     def _steps(self, context: bpy.types.Context) -> Generator[float, None, bake.BakeReport]:
         ob, scene = self.rig(context), context.scene
-        options = bake.BakeOptions(self._frames(scene), self.step, self.pattern(ob))
+        options = bake.BakeOptions(self._frames(scene), self.step, self.pattern(ob), self.carry_bend)
         return bake.bake(scene, [ob], options)
 
     def _frames(self, scene: bpy.types.Scene) -> tuple[int, int]:
@@ -171,7 +179,7 @@ class IKCHAIN_OT_bake(ScopeOperator, bpy.types.Operator):
 
 
 def draw_settings(layout: Any, settings: Any) -> None:
-    """Scope, range and step of a bake."""
+    """Scope, range and step of a bake, and whether bend sides are carried."""
     layout.row().prop(settings, "scope", expand=True)
     layout.row().prop(settings, "frame_range", expand=True)
     column = layout.column(align=True)
@@ -179,6 +187,7 @@ def draw_settings(layout: Any, settings: Any) -> None:
         column.prop(settings, "frame_start")
         column.prop(settings, "frame_end")
     column.prop(settings, "step")
+    layout.prop(settings, "carry_bend")
 
 
 def _some(frames: list[Any]) -> str:
