@@ -10,6 +10,7 @@ from fnmatch import fnmatchcase
 import bpy
 
 from . import animation, bake_curves, chains, compat
+from .obstacles import obstacles
 
 
 class BakeError(ValueError):
@@ -107,11 +108,16 @@ def choose(ob: bpy.types.Object, places: Sequence[int]) -> tuple[Choice, list[Sk
     curves = bake_curves.by_path(compat.assigned_curves(ob))
     drivers = ob.animation_data.drivers if ob.animation_data else ()
     driven = {curve.data_path for curve in drivers if not curve.mute}
-    written = {place: _written(ob, chain) for place, chain in enumerate(ob.ik_chains)}
+    in_the_way = obstacles(ob)
+    problems = [chains.problem(ob, chain, in_the_way) for chain in ob.ik_chains]
+    written = {
+        place: () if problems[place] else chains.held_bones(ob, chain)
+        for place, chain in enumerate(ob.ik_chains)
+    }
     skipped = []
     chosen = []
     for place in places:
-        reason = _obstacle(ob, place, written[place], curves, driven)
+        reason = problems[place] or _obstacle(ob, place, written[place], curves, driven)
         if reason:
             skipped.append(Skipped(ob.name, ob.ik_chains[place].name, reason))
         else:
@@ -124,14 +130,6 @@ def choose(ob: bpy.types.Object, places: Sequence[int]) -> tuple[Choice, list[Sk
         chosen.remove(place)
         skipped.append(Skipped(ob.name, ob.ik_chains[place].name, reason))
     return Choice(ob, chosen, _apart(ob, chosen, written)), skipped
-
-
-def _written(ob: bpy.types.Object, chain: bpy.types.PropertyGroup) -> tuple[str, ...]:
-    """The bones that a chain turns; none when it is broken."""
-    if chains.problem(ob, chain):
-        return ()
-    bones = chains.resolve(ob, chain)
-    return (*bones.turned, bones.end) if bones.end and chain.use_rotation else bones.turned
 
 
 def chain_paths(ob: bpy.types.Object, place: int, prop: str) -> tuple[str, str]:
@@ -159,11 +157,7 @@ def idle(ob: bpy.types.Object, place: int) -> str:
 def _obstacle(
     ob: bpy.types.Object, place: int, bones: Sequence[str], curves: bake_curves.Curves, driven: set[str]
 ) -> str:
-    """Why baked keys cannot stand in for a chain, or an empty string."""
-    chain = ob.ik_chains[place]
-    broken = chains.problem(ob, chain)
-    if broken:
-        return broken
+    """Why baked keys cannot stand in for a chain that can be solved, or an empty string."""
     if idle(ob, place):
         return idle(ob, place)
     mutes = chain_paths(ob, place, "mute")
@@ -174,8 +168,6 @@ def _obstacle(
             return f"the curve of its mute {_closed(curves[path, 0])}"
     for bone in bones:
         path = animation.bone_path(bone, ob.pose.bones[bone].rotation_mode)
-        if path in driven:
-            return f"the rotation of bone '{bone}' is driven"
         for index in range(4):
             words = _closed(curves[path, index]) if (path, index) in curves else ""
             if words:
