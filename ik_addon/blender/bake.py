@@ -140,8 +140,19 @@ def _baked_chains(
             report.skipped.append(Skipped(ob.name, chain.name, idle))
         else:
             report.chains.append(summary(track))
+            report.notes.extend(_carried(track))
             baked.append(place)
     return baked
+
+
+def _carried(track: ChainTrack) -> Iterator[str]:
+    """Where a chain bends otherwise than the live one."""
+    frames = track.frames[track.turned > np.radians(1.0)]
+    if len(frames):
+        yield (
+            f"'{track.chain}' keeps the bend side that it came with on {len(frames)} frames from "
+            f"{frame_number(frames[0])} to {frame_number(frames[-1])}, where the live chain turns or flips"
+        )
 
 
 def _write(ob: bpy.types.Object, motion: Motion, baked: list[int], whole: bool, report: BakeReport) -> None:

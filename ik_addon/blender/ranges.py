@@ -36,6 +36,8 @@ class ChainTrack:
         residual: ``(F,)`` metres in world space.
         status: ``(F,)`` values of `core.job.Status`.
         tip: ``(F, 3)`` in world space.
+        turned: ``(F,)`` radians by which the bend was turned away from that of the frame by
+            itself; 0 unless bend sides are carried.
         message: why the chain is broken, or an empty string.
     """
 
@@ -46,6 +48,7 @@ class ChainTrack:
     residual: np.ndarray
     status: np.ndarray
     tip: np.ndarray
+    turned: np.ndarray
     message: str
 
 
@@ -156,6 +159,7 @@ class _Part:
     residual: np.ndarray
     status: np.ndarray
     tip: np.ndarray
+    turned: np.ndarray
 
 
 def _places(group: Sequence[bpy.types.Object], without: Collection[tuple[str, str]]) -> list[int]:
@@ -181,7 +185,11 @@ def _solve_run(plan: Plan, readings: list[Reading], left_out: list[int], bend_pa
         first += len(rig.places)
         rows.append(live.solved_rows(rig, fk, solution))
         changed.append(solution.changed[:, rig.places])
-    return _Part(plan, rows, changed, solution.residual, solution.status, solution.tip)
+    turned = np.zeros(solution.residual.shape)
+    if bend_path is not None:
+        for chain, angles in bend_path.turned.items():
+            turned[:, chain] = angles
+    return _Part(plan, rows, changed, solution.residual, solution.status, solution.tip, turned)
 
 
 def _chain_tracks(
@@ -197,6 +205,7 @@ def _chain_tracks(
             residual=np.concatenate([p.residual[:, k] for p, k in zip(parts, at, strict=True)])[asked],
             status=np.concatenate([p.status[:, k] for p, k in zip(parts, at, strict=True)])[asked],
             tip=np.concatenate([p.tip[:, k] for p, k in zip(parts, at, strict=True)])[asked],
+            turned=np.concatenate([p.turned[:, k] for p, k in zip(parts, at, strict=True)])[asked],
             message=next((p.plan.stage.chains[k].broken for p, k in zip(parts, at, strict=True)), ""),
         )
 

@@ -96,10 +96,12 @@ class BendPath:
         frames: ``(F,)`` in ascending order, with no whole frame left out; they go on where the
             batch before has ended.
         memory: by kind of bend and chain; a solve reads and renews it.
+        turned: by chain ``(F,)`` radians by which a solve turned the bend away from the limb's own.
     """
 
     frames: np.ndarray
     memory: dict[tuple[str, int], _Last] = field(default_factory=dict)
+    turned: dict[int, np.ndarray] = field(default_factory=dict)
 
     @cached_property
     def last_whole(self) -> np.ndarray:
@@ -158,7 +160,9 @@ def carry(
         lever=np.ones(weight.shape),
         period=np.where(has_pole, np.pi, 2.0 * np.pi),
     )
+    turned = np.abs(turn)
     turn = _turns(plane, path, "plane", chains, weight)
+    path.turned.update(zip(chains, np.maximum(turned, np.abs(turn)).T, strict=True))
     return replace(job, pole_angle=job.pole_angle + turn)
 
 

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The pipeline against forward kinematics of its own result, on random rigs and frames."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from ik_addon.core import pipeline, stage
+from ik_addon.core import carried, pipeline, stage
 from ik_addon.core.graph import solve_order
 from ik_addon.core.job import Status
 from ik_addon.core.skeleton import InheritScale, Skeleton, forward
@@ -225,6 +227,43 @@ def test_under_a_sheared_parent_the_tip_reaches_or_the_residual_says_so():
     assert np.allclose(gap, solution.residual[:, 0], atol=1e-9)
     size = 2.0 * np.linalg.norm(shot.objects[:, 0, :3, 0], axis=-1)
     assert ((gap < 1e-3 * size) | (solution.status[:, 0] != Status.OK)).all()
+
+
+@pytest.mark.parametrize("seed", [23, 32, 39, 57])
+def test_passes_under_a_sheared_parent_turn_the_bend_plane_once(seed):
+    rng = np.random.default_rng(seed)
+    bones = skeleton(rng)
+    shot, scene = Shot(rng, bones, scale=True, bend=0.4), build(bones, [ARM])
+    shot.scale[:] = 1.0 + 0.2 * (shot.scale - 1.0)
+    target = shot.pose()[:, HAND, :3, 3] + rng.normal(scale=0.1, size=(FRAMES, 3))
+    normals = []
+    for angle in (0.0, 0.7):
+        solution = pipeline.solve(scene, shot.batch(scene, target_location=target[:, None], pole_angle=angle))
+        assert solution.residual.max() < 1e-5
+        heads = shot.solved_pose(scene, solution)[:, [UPPER, LOWER, HAND]][..., :3, 3]
+        normals.append(normalize(np.cross(heads[:, 2] - heads[:, 0], heads[:, 1] - heads[:, 0])))
+    assert np.abs(np.arccos(np.sum(normals[0] * normals[1], axis=-1)) - 0.7).max() < 0.05
+
+
+def test_a_carried_bend_goes_through_the_pole_where_a_frame_alone_flips():
+    rng = np.random.default_rng(37)
+    bones = skeleton(rng)
+    shot = Shot(rng, bones, bend=0.0)
+    shot.location[:] = 0.0
+    pole = stage.Space(stage.ARMATURE)
+    scene = build(bones, [replace(ARM, pole=pole, target=pole, pole_mode=stage.DIRECTION)])
+    root = shot.pose()[0, UPPER, :3, 3]
+    way = np.stack([np.sin(np.linspace(-0.4, 0.5, FRAMES)), np.full(FRAMES, 0.8), np.zeros(FRAMES)], axis=1)
+    where = {"target_location": (root + 1.2 * way)[:, None], "pole_location": [0.0, 1.0, 0.0]}
+    batch = shot.batch(scene, **where)
+    path = carried.BendPath(np.arange(float(FRAMES)))
+    alone, together = pipeline.solve(scene, batch), pipeline.solve(scene, batch, path)
+    knees = [shot.solved_pose(scene, s)[:, LOWER, :3, 3] for s in (alone, together)]
+    assert np.array_equal(alone.rotation[0], together.rotation[0])
+    assert np.allclose(alone.residual, together.residual, atol=1e-9) and alone.residual.max() < 1e-6
+    steps = [np.linalg.norm(np.diff(k, axis=0), axis=-1).max() for k in knees]
+    assert steps[0] > 0.6 and steps[1] < 0.3
+    assert path.turned[0][0] == 0.0 and path.turned[0][-1] == pytest.approx(np.pi)
 
 
 def test_rigid_chains_and_any_chains_go_two_roads_to_one_pose(monkeypatch):
