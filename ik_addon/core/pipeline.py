@@ -479,7 +479,7 @@ def _measure(work: _Work, goal: _Goal) -> None:
     work.residual[:, group.pick] = length(transform_vector(world, gap))
     work.tip[:, group.pick] = transform_point(world, tip)
     status = goal.status
-    off = missed > ON_TARGET * size
+    off = missed > (ON_TARGET + group.example.allowed_gap) * size
     if status.any() or off.any():
         solver_ok = (status == Status.OK) | (status == Status.POLE_ALIGNED)
         faded = off & (((goal.weight < 1.0) & solver_ok) | (goal.weight == 0.0))

@@ -84,6 +84,11 @@ class Chain:
         return self.solver == "TWO_BONE" and self.planar_axis < 0
 
     @property
+    def allowed_gap(self) -> float:
+        """Distance, as a fraction of the length, at which an iterative solver may stop."""
+        return self.tolerance if self.solver in ("FABRIK", "CCD") else 0.0
+
+    @property
     def make(self) -> tuple:
         """Chains of one make are solved in one call."""
         aim = (self.aim_mode, self.aim_axis, self.up_axis) if self.solver == "AIM" else ()
