@@ -13,8 +13,18 @@ import numpy as np
 
 from .bend_plane import ALIGNED, CONE, blend_sides, cross, dot, hinge_frames, pole_turn, smooth_step
 from .job import REACHED, ZERO, Status
+from .reach import soft_distance
 from .swing import swings
-from .transforms import TINY, axis_angle_to_matrix, length, normalize, perpendicular, quaternion_to_matrix
+from .transforms import (
+    TINY,
+    axis_angle_to_matrix,
+    length,
+    matrix_to_quaternion,
+    normalize,
+    perpendicular,
+    quaternion_to_axis_angle,
+    quaternion_to_matrix,
+)
 
 _SIN_CONE, _SIN_ALIGNED = float(np.sin(CONE)), float(np.sin(ALIGNED))
 _Y = np.array([0.0, 1.0, 0.0])
@@ -147,6 +157,38 @@ def look_at(
     status = np.where(aligned & ~here, np.int8(Status.POLE_ALIGNED), np.int8(Status.OK))
     status[residual > REACHED * (distance + length(offset))] = Status.TARGET_NEAR
     return AimResult(rotation.reshape(*batch, 3, 3), residual.reshape(batch), status.reshape(batch))
+
+
+def limit_swing(
+    orientation: np.ndarray,
+    wanted: np.ndarray,
+    limit: np.ndarray | float,
+    damping: np.ndarray | float = 0.0,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Keep the turn of a bone from its FK orientation within an angle.
+
+    The turn, roll included, keeps its axis. Its angle a passes unchanged up to
+    limit * (1 - damping) and is eased over the rest as in `reach.soft_distance`: value and slope
+    are continuous, the limit is never exceeded, and with damping never reached. A limit of 180
+    degrees or more is none. Singular: a wanted turn by 180 degrees, whose axis has no sign.
+
+    Args:
+        orientation, wanted: ``(..., 3, 3)`` FK and wanted orientation of the bone in one frame.
+        limit: ``(...)`` radians; below 0 counts as 0.
+        damping: ``(...)`` share of the limit that is eased, 0 to 1.
+
+    Returns:
+        orientation: ``(..., 3, 3)``; ``wanted`` to the bit where nothing is limited.
+        limited: ``(...)`` True where the limit or its easing keeps the bone from it.
+    """
+    orientation, wanted = np.asarray(orientation, float), np.asarray(wanted, float)
+    limit = np.maximum(np.asarray(limit, float), 0.0)
+    turn = matrix_to_quaternion(wanted @ np.swapaxes(orientation, -1, -2))
+    axis, angle = quaternion_to_axis_angle(turn)
+    allowed = np.minimum(soft_distance(angle, limit, damping), limit)
+    eased = (allowed < angle) & (limit < np.pi)
+    held = axis_angle_to_matrix(axis, allowed) @ orientation
+    return np.where(eased[..., None, None], held, wanted), eased & (allowed < angle - REACHED)
 
 
 def _other_up(aim: np.ndarray, up: np.ndarray) -> np.ndarray:
