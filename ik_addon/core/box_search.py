@@ -1,0 +1,257 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Search for angles inside a box that bring the tips of chains to their targets.
+
+Two kinds of steps, each damped and each inside the box:
+
+- `least_move`: of all steps that bring the tip nearer, as the chain seems from here, the smallest
+  (Gauss-Newton, damped as Levenberg and Marquardt). The bounds are part of it: with the step
+  written as clip(J^T y), what is left is an equation for three numbers y, piecewise linear, solved
+  by Newton's method (Hintermueller, Ito and Kunisch 2002, "The primal-dual active set strategy as a
+  semismooth Newton method"). Quadratic where the target can be reached.
+- `curved`: Newton's step with second derivatives, on the angles that are not held at a bound
+  (Bertsekas 1982, "Projected Newton methods"). Quadratic where it cannot.
+
+A chain that is done no longer changes, so it does not matter what it is solved together with.
+Arrays have the batch last, see `limited_chain`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from .job import REACHED
+from .limited_chain import Chains, Pose, curvature, jacobian, not_alone, place, taken
+from .transforms import TINY
+
+# Largest change of an angle in one step, radians, and largest part of a gap that it aims at.
+MOST, FARTHEST = 0.3, 0.1
+# Damping at first, its factors after a step that helped and one that did not, its least value.
+DAMPED, EASE, STIFFEN, SOFTEST = 1e-3, 0.2, 6.0, 1e-7
+# Damping of steps that are to hit.
+FIRM = 1e-13
+# Steps of `drawn`.
+DRAWS = 12
+# How often a step may change its mind about the angles that its bounds hold.
+PASSES = 6
+# Below this, as length per radian, a chain does not get nearer by any angle that may change.
+STATIONARY = 1e-10
+
+
+@dataclass(frozen=True)
+class Slope:
+    """What is known of m chains where they are.
+
+    Attributes:
+        miss: ``(3, m)`` from tip to target; gap: ``(m,)`` its length; damping: ``(m,)``.
+        columns, axes: ``(3, 3n, m)`` as from `jacobian`.
+        low, high: ``(3n, m)`` how far each angle may go down (at most 0) and up.
+        uphill: ``(3n, m)`` slope of half the square of the gap.
+    """
+
+    miss: np.ndarray
+    gap: np.ndarray
+    damping: np.ndarray
+    columns: np.ndarray
+    axes: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+    uphill: np.ndarray
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to search.
+
+    Attributes:
+        step: the change of the angles ``(3n, m)``; one past the bounds is cut off there.
+        iterations: at most so many steps.
+        gain, patience: a step that closes less than the share `gain` of the gap is a slow
+            one, and a chain is done after `patience` of them in a row.
+    """
+
+    step: Callable[[Slope], np.ndarray]
+    iterations: int
+    gain: float
+    patience: int
+
+
+class _State:
+    """Chains under way.
+
+    Attributes:
+        damping: ``(m,)``; slow: ``(m,)`` how many steps in a row were slow.
+    """
+
+    def __init__(self, chains: Chains, angles: np.ndarray) -> None:
+        self.chains = chains
+        self.pose = place(chains, angles)
+        self.damping = np.full(angles.shape[-1], DAMPED)
+        self.slow = np.zeros(angles.shape[-1], int)
+
+    def keep(self, rows: np.ndarray) -> None:
+        """Let go of all other chains."""
+        self.chains, self.pose = self.chains.pick(rows), self.pose.pick(rows)
+        self.damping, self.slow = self.damping[rows], self.slow[rows]
+
+
+def search(chains: Chains, start: np.ndarray, plan: Plan) -> Pose:
+    """The poses found from ``start`` ``(n, 3, m)``, which is inside the box; never farther ones.
+
+    What is found for a chain is the same to the bit whatever it is solved together with.
+    """
+    rows = not_alone(np.arange(start.shape[-1]))
+    state = _State(chains.pick(rows), taken(start, rows))
+    result = place(chains, start)
+    for _ in range(plan.iterations):
+        left = np.flatnonzero((state.pose.gap > REACHED) & (state.slow < plan.patience))
+        if len(left) < len(rows):
+            result.put(rows, state.pose)
+            if not len(left):
+                return result
+            left = not_alone(left)
+            state.keep(left)
+            rows = rows[left]
+        _advance(state, plan)
+    result.put(rows, state.pose)
+    return result
+
+
+def _advance(state: _State, plan: Plan) -> None:
+    """One step of each chain, taken back where it did not help."""
+    chains, pose = state.chains, state.pose
+    slope = _slope(state)
+    still = np.abs(np.clip(-slope.uphill, slope.low, slope.high)).max(axis=0) <= STATIONARY
+    trial = place(chains, _inside(chains, pose.angles, _limited(plan.step(slope))))
+    nearer = trial.gap < pose.gap
+    slow = pose.gap - trial.gap <= plan.gain * pose.gap
+    state.pose = pose.where(nearer, trial)
+    state.damping = np.maximum(state.damping * np.where(nearer, EASE, STIFFEN), SOFTEST)
+    state.slow = np.where(still, plan.patience, np.where(slow, state.slow + 1, 0))
+
+
+def _limited(change: np.ndarray) -> np.ndarray:
+    """Steps ``(3n, m)`` that turn no angle by more than `MOST`."""
+    return change * np.minimum(1.0, MOST / np.maximum(np.abs(change).max(axis=0), TINY))
+
+
+def _inside(chains: Chains, angles: np.ndarray, change: np.ndarray) -> np.ndarray:
+    angles = angles + change.reshape(angles.shape)
+    return np.minimum(np.maximum(angles, chains.lower), chains.upper)
+
+
+def _slope(state: _State) -> Slope:
+    chains, pose = state.chains, state.pose
+    columns, axes = jacobian(pose)
+    return Slope(
+        miss=pose.miss,
+        gap=pose.gap,
+        damping=state.damping,
+        columns=columns,
+        axes=axes,
+        low=(chains.lower - pose.angles).reshape(axes.shape[1:]),
+        high=(chains.upper - pose.angles).reshape(axes.shape[1:]),
+        uphill=-np.einsum("idm,im->dm", columns, pose.miss),
+    )
+
+
+def least_move(slope: Slope) -> np.ndarray:
+    """The smallest step inside the bounds that brings the tip nearer, ``(3n, m)``."""
+    miss = slope.miss * np.minimum(1.0, FARTHEST / np.maximum(slope.gap, TINY))
+    damping = 4.0 * slope.damping * np.minimum(slope.gap, 1.0) ** 2 + FIRM
+    return _bounded(slope, miss, damping, np.zeros(slope.low.shape))
+
+
+def _bounded(slope: Slope, miss: np.ndarray, damping: np.ndarray, towards: np.ndarray) -> np.ndarray:
+    """Of the steps inside the bounds that move the tip by ``miss`` ``(3, m)`` the one next to
+    ``towards``, ``(3n, m)``."""
+    columns = slope.columns
+    free, held = slope.low < slope.high, np.zeros(slope.low.shape)
+    for _ in range(PASSES):
+        part = np.where(free, columns, 0.0)
+        matrix = np.einsum("idm,jdm->ijm", part, part)
+        known = np.einsum("idm,dm->im", columns, np.where(free, towards, held))
+        pull = solve_3x3(matrix, damping, miss - known)
+        wanted = towards + np.einsum("idm,im->dm", columns, pull)
+        change = np.minimum(np.maximum(wanted, slope.low), slope.high)
+        inside = change == wanted
+        at_bound = np.where(inside, 0.0, change)
+        if (inside == free).all() and (at_bound == held).all():
+            break
+        free, held = inside, at_bound
+    return change
+
+
+def drawn(chains: Chains, pose: Pose, towards: np.ndarray) -> Pose:
+    """Poses that reach, brought as near as that allows to the angles ``towards`` ``(n, 3, m)``.
+
+    Two of them that can be turned into one another become one and the same.
+    """
+    rows = not_alone(np.arange(len(pose.gap)))
+    state = _State(chains.pick(rows), taken(pose.angles, rows))
+    towards, firm = taken(towards, rows), np.full(len(rows), FIRM)
+    for _ in range(DRAWS):
+        slope = _slope(state)
+        wish = (towards - state.pose.angles).reshape(slope.low.shape)
+        change = _limited(_bounded(slope, slope.miss, firm, wish))
+        state.pose = place(state.chains, _inside(state.chains, state.pose.angles, change))
+    found = search(chains, state.pose.angles[..., : len(pose.gap)], LEAST_MOVE)
+    return pose.where(found.gap <= REACHED, found)
+
+
+def solve_3x3(matrix: np.ndarray, damping: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """x ``(3, m)`` with (matrix + damping) x = right, the matrices ``(3, 3, m)`` symmetric without
+    negative eigenvalues, damping ``(m,)`` positive.
+
+    By the factors L D L^T, which lose no digit of the well-determined directions where others
+    are all but undetermined.
+    """
+    a, b, c = matrix[0, 0] + damping, matrix[0, 1], matrix[0, 2]
+    p, q = b / a, c / a
+    d = np.maximum(matrix[1, 1] + damping - p * b, TINY)
+    t = (matrix[1, 2] - p * c) / d
+    e = np.maximum(matrix[2, 2] + damping - q * c - t * t * d, TINY)
+    second = right[1] - p * right[0]
+    out = np.empty(right.shape)
+    out[2] = (right[2] - q * right[0] - t * second) / e
+    out[1] = second / d - t * out[2]
+    out[0] = right[0] / a - p * out[1] - q * out[2]
+    return out
+
+
+def curved(slope: Slope) -> np.ndarray:
+    """Newton's step ``(3n, m)`` on the angles that no bound holds, none where it leads uphill.
+
+    There more damping, which turns it downhill, is a matter of the next step.
+    """
+    low, high, columns = slope.low, slope.high, slope.columns
+    free = ((low < 0.0) | (slope.uphill < 0.0)) & ((high > 0.0) | (slope.uphill > 0.0)) & (low < high)
+    matrix = np.einsum("idm,ifm->dfm", columns, columns) - curvature(columns, slope.axes, slope.miss)
+    held = np.zeros(low.shape)
+    for _ in range(PASSES):
+        left = -slope.uphill - np.einsum("dfm,fm->dm", matrix, held)
+        change = held + _newton(matrix, slope.damping, free, left)
+        past = free & ((change < low) | (change > high))
+        if not past.any():
+            break
+        free &= ~past
+        held = np.where(past, np.clip(change, low, high), held)
+    return np.where(np.einsum("dm,dm->m", change, slope.uphill) < 0.0, change, 0.0)
+
+
+def _newton(matrix: np.ndarray, damping: np.ndarray, free: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """x ``(3n, m)`` with (matrix + damping) x = right in the free angles, zero in the others."""
+    part = np.where(free[:, None] & free, matrix, 0.0)
+    diagonal = np.arange(len(free))
+    part[diagonal, diagonal] += np.where(free, damping, 1.0)
+    right = np.where(free, right, 0.0)
+    try:
+        return np.linalg.solve(part.transpose(2, 0, 1), right.T[..., None])[..., 0].T
+    except np.linalg.LinAlgError:
+        return np.zeros(right.shape)
+
+
+LEAST_MOVE = Plan(least_move, iterations=40, gain=1e-3, patience=5)
+CURVED = Plan(curved, iterations=60, gain=1e-6, patience=10)

@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Chains whose joints have limits: from the pose that a free solver wants to one inside the box.
+
+The free pose carries the pole's side, the bones' twist and the look of the chain, so the search
+starts at the pose of the box that is nearest to it and moves as little as it needs to. Where
+a bent chain gets stuck at its bounds the search starts again from poses that are the same for each
+call. Neither frames nor chains know of each other.
+
+With a box that keeps the tip away the nearest pose is looked for; from a few starts it is not
+always the nearest of all, but never a worse one than from the free pose. Neighbouring targets give
+neighbouring poses, apart from where the box leaves another pose of the chain as the nearer
+one, and where the free solver jumps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from .box_search import CURVED, LEAST_MOVE, drawn, search
+from .job import REACHED
+from .limited_chain import Chains, Pose, not_alone, taken
+from .limited_hinge import hinged, solve_hinge
+from .limits import KEPT, Box, rotation_of
+from .reach import reach_range
+from .transforms import (
+    TINY,
+    length,
+    matrix_to_quaternion,
+    quaternion_conjugate,
+    quaternion_multiply,
+    quaternion_to_matrix,
+)
+
+# A gap larger by this share of the chain's length than its bones alone would leave is the limits'.
+BOUND = 1e-6
+# Poses to start again from, and for chains of few angles, where one start seldom will do.
+STARTS, MANY_STARTS, FEW_ANGLES = 8, 24, 7
+# An angle without a range starts within so much of the free pose.
+WIDE = 1.5
+# Targets are brought nearer than this many lengths of their chains: further off only their direction counts.
+FAR = 1e4
+# Chains that are searched at once; their temporaries stay in the cache.
+BLOCK = 2048
+
+_NO_TURN = np.array([1.0, 0.0, 0.0, 0.0])
+
+
+@dataclass(frozen=True)
+class JointChain:
+    """Chains of n bones as their joints see them, in any frame (the add-on uses armature space).
+
+    A bone's orientation is that of its parent @ rest @ channel rotation.
+
+    Attributes:
+        base: ``(..., 3, 3)`` orientation of the root's parent.
+        root: ``(..., 3)`` position of the root.
+        rest: ``(..., n, 3, 3)`` rest orientations, each in the parent's rest frame.
+        step: ``(..., n, 3)`` from each joint to the next, the last one to the tip, in the bone's
+            own posed frame.
+    """
+
+    base: np.ndarray
+    root: np.ndarray
+    rest: np.ndarray
+    step: np.ndarray
+
+    def joints(self, rotation: np.ndarray) -> np.ndarray:
+        """Positions ``(..., n + 1, 3)`` for channel rotations ``(..., n, 4)``."""
+        local = self.rest @ quaternion_to_matrix(rotation)
+        frame, at = self.base, self.root
+        joints = [np.broadcast_to(at, (*rotation.shape[:-2], 3))]
+        for bone in range(rotation.shape[-2]):
+            frame = frame @ local[..., bone, :, :]
+            at = at + np.einsum("...ij,...j->...i", frame, self.step[..., bone, :])
+            joints.append(at)
+        return np.stack(joints, axis=-2)
+
+
+@dataclass(frozen=True)
+class LimitedResult:
+    """Poses within limits.
+
+    Attributes:
+        rotation: ``(..., n, 4)`` channel rotations.
+        joints: ``(..., n + 1, 3)`` positions from root to tip.
+        residual: ``(...)`` distance from tip to target.
+        bound: ``(...)`` True where limits keep the tip away: further than the bones' lengths alone.
+    """
+
+    rotation: np.ndarray
+    joints: np.ndarray
+    residual: np.ndarray
+    bound: np.ndarray
+
+
+def solve_limited(
+    chain: JointChain,
+    target: np.ndarray,
+    wanted: np.ndarray,
+    box: Box,
+    fk: np.ndarray | None = None,
+    has_pole: np.ndarray | bool = False,
+    exceeded: np.ndarray | None = None,
+) -> LimitedResult:
+    """Bring the tips as near to their targets as the joints' limits let them.
+
+    Args:
+        target: ``(..., 3)`` in the chain's frame.
+        wanted: ``(..., n, 4)`` channel rotations of the free solution; where they exceed no
+            limit they are returned as they are to the bit.
+        box: from `JointLimits.box`.
+        fk: ``(..., n, 4)`` channel rotations in the FK pose, one of the poses to start again from.
+        has_pole: ``(...)`` True where a pole says to which side the chain bends.
+        exceeded: ``(...)`` what `Box.exceeded` says of ``wanted``, if that is known.
+
+    The cheap way in, since most poses exceed nothing::
+
+        box = limits.box(fk)
+        exceeded = box.exceeded(wanted)
+        if exceeded.any():
+            result = solve_limited(chain, target, wanted, box, fk, has_pole, exceeded)
+    """
+    batch = np.broadcast_shapes(wanted.shape[:-2], target.shape[:-1])
+    exceeded = np.broadcast_to(box.exceeded(wanted) if exceeded is None else exceeded, batch)
+    rotation = np.broadcast_to(wanted, (*batch, *wanted.shape[-2:]))
+    if exceeded.any():
+        rotation = rotation.copy()
+        rows = np.argwhere(exceeded)
+        for start in range(0, len(rows), BLOCK):
+            # A single chain has no batch dimension to index; it gets one.
+            at = tuple(rows[start : start + BLOCK].T) or (None,)
+            part = _Problem(
+                _picked(chain.base, batch, 2, at),
+                _picked(chain.rest, batch, 3, at),
+                _picked(chain.step, batch, 2, at),
+                _picked(target - chain.root, batch, 1, at),
+                _picked(wanted, batch, 2, at),
+                box.pick(at, batch),
+                None if fk is None else _picked(fk, batch, 2, at),
+                _picked(np.asarray(has_pole), batch, 0, at),
+            )
+            rotation[at] = _solve(part)
+    joints = chain.joints(rotation)
+    miss = length(joints[..., -1, :] - target)
+    inner, outer = reach_range(length(chain.step))
+    distance = length(target - chain.root)
+    least = np.maximum(np.maximum(distance - outer, inner - distance), 0.0)
+    return LimitedResult(rotation, joints, miss, miss > least + BOUND * outer)
+
+
+@dataclass(frozen=True)
+class _Problem:
+    """m chains to solve, the fields as in `solve_limited` with one batch dimension.
+
+    Attributes:
+        target: ``(m, 3)`` from the root.
+    """
+
+    base: np.ndarray
+    rest: np.ndarray
+    step: np.ndarray
+    target: np.ndarray
+    wanted: np.ndarray
+    box: Box
+    fk: np.ndarray | None
+    has_pole: np.ndarray
+
+
+def _picked(array: np.ndarray, batch: tuple[int, ...], tail: int, at: tuple) -> np.ndarray:
+    """The elements ``at`` of an array that has ``tail`` dimensions behind the batch."""
+    shape = (*batch, *array.shape[array.ndim - tail :])
+    return (array if array.shape == shape else np.broadcast_to(array, shape))[at]
+
+
+def _last(array: np.ndarray) -> np.ndarray:
+    """The batch dimension moved from the first place to the last."""
+    return np.ascontiguousarray(array.transpose(*range(1, array.ndim), 0))
+
+
+def _first(array: np.ndarray) -> np.ndarray:
+    """The batch dimension moved from the last place to the first."""
+    return np.ascontiguousarray(array.transpose(array.ndim - 1, *range(array.ndim - 1)))
+
+
+def _solve(problem: _Problem) -> np.ndarray:
+    """Channel rotations ``(m, n, 4)`` inside the box."""
+    box = problem.box
+    # Angles of bones without any limit count from the free pose, far from gimbal lock.
+    wanted = box.canonical(problem.wanted)
+    free = np.isinf(box.lower).all(axis=-1)[..., None]
+    zero = np.where(free, wanted, _NO_TURN)
+    chains = _chains(problem, zero)
+    angles = _last(box.nearest(np.where(free, _NO_TURN, wanted)))
+    turned = np.empty(wanted.shape)
+
+    rest = np.arange(len(wanted))
+    exact = not_alone(np.flatnonzero(hinged(chains)))
+    if len(exact):
+        knees = chains.pick(exact)
+        upper, lower = solve_hinge(knees, taken(angles, exact), problem.has_pole[exact])
+        turned[exact, 0] = matrix_to_quaternion(_first(upper))
+        turned[exact, 1] = rotation_of(_first(lower))
+        found = _last(box.pick(exact).nearest(turned[exact]))
+        angles[..., exact] = found
+        kept = np.maximum(knees.lower - found, found - knees.upper).max(axis=(0, 1)) <= KEPT
+        rest = np.setdiff1d(rest, exact[kept])
+    if len(rest):
+        part, fk = chains.pick(rest), None
+        if problem.fk is not None:
+            own = quaternion_multiply(quaternion_conjugate(zero[rest]), box.canonical(problem.fk)[rest])
+            fk = _last(box.pick(rest).nearest(own))
+        start = np.clip(taken(angles, rest), part.lower, part.upper)
+        turned[rest] = rotation_of(_first(_searched(part, start, fk).angles))
+    out = np.where(free, quaternion_multiply(zero, turned), turned)
+    return box.stored(np.where(out[..., :1] < 0.0, -out, out))
+
+
+def _chains(problem: _Problem, zero: np.ndarray) -> Chains:
+    """The problem in shares of the chains' lengths, bones turning from ``zero`` ``(m, n, 4)``."""
+    rest, step = problem.rest, problem.step
+    naming = problem.box.naming
+    if naming is not None:
+        own = naming.matrices()
+        rest, step = rest @ own, np.einsum("mnji,mnj->mni", own, step)
+        rest[:, 1:] = np.swapaxes(own[:, :-1], -1, -2) @ rest[:, 1:]
+    size = length(step).sum(axis=-1)
+    scale = np.where(size > TINY, 1.0 / np.maximum(size, TINY), 0.0)
+    target = problem.target * scale[:, None]
+    target = target / np.maximum(np.abs(target).max(axis=-1, keepdims=True) / FAR, 1.0)
+    return Chains(
+        base=_last(problem.base),
+        rest=_last(rest @ quaternion_to_matrix(zero)),
+        step=_last(step * scale[:, None, None]),
+        lower=_last(problem.box.lower),
+        upper=_last(problem.box.upper),
+        target=_last(target),
+    )
+
+
+def _searched(chains: Chains, start: np.ndarray, fk: np.ndarray | None) -> Pose:
+    """The pose found from ``start`` ``(n, 3, m)``, or a better one from elsewhere."""
+    pose = search(chains, start, LEAST_MOVE)
+    lost = np.flatnonzero(pose.gap > REACHED)
+    if not len(lost):
+        return pose
+    chains, first, start = chains.pick(lost), pose.pick(lost), taken(start, lost)
+    other = _restarted(chains, start, None if fk is None else taken(fk, lost))
+    there, stuck = np.flatnonzero(other.gap <= REACHED), np.flatnonzero(other.gap > REACHED)
+    if len(there):
+        other.put(there, drawn(chains.pick(there), other.pick(there), taken(start, there)))
+    if len(stuck):
+        chains = chains.pick(stuck)
+        other.put(stuck, search(chains, taken(other.angles, stuck), CURVED))
+        first.put(stuck, search(chains, taken(first.angles, stuck), CURVED))
+    # A pose that is no nearer than the one next to the free pose is no reason to leave it.
+    found = first.where(other.gap < first.gap - BOUND, other)
+    pose.put(lost, found)
+    return pose
+
+
+def _restarted(chains: Chains, start: np.ndarray, fk: np.ndarray | None) -> Pose:
+    """Of the poses found from other starts the one next to ``start`` that reaches, or comes nearest."""
+    starts = _starts(chains, start, fk)
+    count, size = len(starts), start.shape[-1]
+    many = chains.pick(np.tile(np.arange(size), count))
+    pose = search(many, np.concatenate(starts, axis=-1), LEAST_MOVE)
+    gap = np.maximum(pose.gap.reshape(count, size), REACHED)
+    away = np.square(pose.angles - np.tile(start, count)).sum(axis=(0, 1)).reshape(count, size)
+    nearest = gap <= gap.min(axis=0) + BOUND
+    best = np.where(nearest, away, np.inf).argmin(axis=0)
+    return pose.pick(best * size + np.arange(size))
+
+
+def _starts(chains: Chains, start: np.ndarray, fk: np.ndarray | None) -> list[np.ndarray]:
+    """Poses in the box ``(n, 3, m)``: FK, the middle, ``start`` mirrored there, some spread evenly."""
+    free = np.isinf(chains.lower)
+    lower = np.where(free, start - WIDE, chains.lower)
+    upper = np.where(free, start + WIDE, chains.upper)
+    middle = 0.5 * (lower + upper)
+    starts = [middle, np.clip(2.0 * middle - start, lower, upper)]
+    if fk is not None:
+        starts.insert(0, np.clip(fk, chains.lower, chains.upper))
+    movable = (chains.lower < chains.upper).sum(axis=(0, 1)).min()
+    total = STARTS if movable > FEW_ANGLES else MANY_STARTS
+    for number in range(1, total - len(starts) + 1):
+        share = (0.5 + number * _spread(chains.count)) % 1.0
+        starts.append(lower + share.reshape(-1, 3, 1) * (upper - lower))
+    return starts
+
+
+def _spread(count: int) -> np.ndarray:
+    """Steps of a sequence that fills a cube of ``count`` dimensions evenly (Roberts 2018)."""
+    golden = 2.0
+    for _ in range(32):
+        golden = (1.0 + golden) ** (1.0 / (count + 1))
+    return golden ** -np.arange(1.0, count + 1)
