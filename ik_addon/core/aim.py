@@ -93,7 +93,8 @@ def look_at(
     First the bone swings by the shortest way; one that points straight away from its target
     turns about its up axis. Then it rolls about the line to the target until its up axis
     stands to the side of the pole. Without a pole it does not roll, so a bone that is aimed
-    already stays as it is.
+    already stays as it is (one whose target is behind its head, but ahead of an offset that is
+    further behind, turns it to the front).
 
     With an offset (an eye, a muzzle) the ray starts at that point of the bone instead of the
     head. The point of the bone that meets the target then lies at w + q * aim, w being the

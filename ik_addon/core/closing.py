@@ -9,13 +9,14 @@ point z at the distance tan(t / 2) from the middle. The family of poses that is 
     z -> (z + shift) * scale    one complex shift, one positive scale for all bones.
 
 A scale below 1 straightens the chain, one above 1 folds it, the shift keeps the tip on the
-line. These are the maps of the sphere that keep angles and hold -u: the bones' order and
-bend side stay, and a small step is the smallest turn of all bones, weighted by length, that
-moves the tip by that much. For each distance strictly between the inner and the outer radius
-exactly one member of the family closes the polygon of the bones and the line, unless bones of
-one and the same direction make up half of it or more (Kapovich and Millson, "The symplectic
-geometry of polygons in Euclidean space", 1996; here the line is one more edge). So the answer
-is a smooth function of the distance and of the start, whatever leads to it.
+line. These are the maps of the sphere that keep angles and hold -u. So a plane chain stays in its
+plane and bends to its side, and of all small changes that move the tip as far, this is the
+smallest of bones and line together, weighted by length. For each distance strictly between
+the inner and the outer radius exactly one member of the family closes the polygon of the bones
+and the line, unless bones of one and the same direction make up half of it or more (Kapovich
+and Millson, "The symplectic geometry of polygons in Euclidean space", 1996; here the line is
+one more edge). So the answer is a smooth function of the distance and of the start, whatever
+leads to it.
 
 It is the minimum of a convex function on hyperbolic space, which Newton steps along geodesics
 find in a few iterations (Cantarella and Schumacher, "Computing the conformal barycenter",
@@ -43,6 +44,8 @@ _STEP = 1.5
 _ARC = 0.02
 # ... in full from this much folding on.
 _ARC_ONSET = 0.1
+# What a chain lacks to full reach below which its directions are no more than rounding.
+_STRAIGHT = 1e-17
 # Sine of the angle to -u below which a bone is set off from it.
 _BACK = 1e-6
 
@@ -130,11 +133,13 @@ def close(
     enough = tolerance * tolerance
     terms = np.empty((5, *points.shape), complex)
     for step in range(iterations + 1):
-        twice = 2.0 / (1.0 + _square(points))
+        square = _square(points)
+        twice = 2.0 / (1.0 + square)
         np.multiply(lengths, twice, out=terms[0])
         np.multiply(terms[0], points, out=terms[1])
         np.multiply(terms[:2], twice, out=terms[2:4])
         np.multiply(terms[3], points, out=terms[4])
+        terms[2] *= square
         sums = np.add.reduce(terms, axis=1)
         miss = sums[0].real - reach
         active = active & (miss * miss + _square(sums[1]) > enough)
@@ -161,7 +166,7 @@ def _first_scale(points: np.ndarray, lengths: np.ndarray, distance: np.ndarray) 
     square = _square(points)
     # Half of what the tip lacks to full reach; from 1 - cos, so straight chains keep their digits.
     lack = np.add.reduce(lengths * (square / (1.0 + square)), axis=0)
-    ratio = (1.0 - distance) * (1.0 - lack) / ((1.0 + distance) * np.maximum(lack, TINY))
+    ratio = (1.0 - distance) * (1.0 - lack) / ((1.0 + distance) * np.maximum(lack, _STRAIGHT))
     return np.sqrt(ratio)
 
 
@@ -172,11 +177,11 @@ def _newton(sums: Sequence[Number], reach: Number) -> tuple[Number, Number]:
     and the one across it; the latter acts on a complex number as a -> spread a - skew conj(a).
 
     Args:
-        sums: complex sums of l t, l t z, l t^2, l t^2 z, l t^2 z^2 over the bones, with z
-            their points and t = 2 / (1 + |z|^2), 1 more than the direction's part along u.
+        sums: complex sums of l t, l t z, l t^2 |z|^2, l t^2 z, l t^2 z^2 over the bones, with
+            z their points and t = 2 / (1 + |z|^2), 1 more than the direction's part along u.
         reach: 1 and the distance to solve at.
     """
-    tip, tip_off, stiff = sums[0].real, sums[1], 2.0 * sums[0].real - sums[2].real
+    tip, tip_off, stiff = sums[0].real, sums[1], sums[2].real
     mixed, skew = tip_off - sums[3], 0.5 * sums[4]
     spread = reach - 0.5 * stiff
     across = 1.0 / (abs(spread * spread - _square(skew)) + TINY)

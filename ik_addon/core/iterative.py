@@ -48,6 +48,8 @@ from .swing import swings, turn_matrices
 from .transforms import TINY
 from .two_bone import CLEAR
 
+# What a chain lacks to full reach below which rounding hides how it bends.
+_FULL = 1e-14
 # Below this share of what it would be in a plain arc, the mean offset tells no side.
 _ONE_SIDED = 0.25
 # How near to its radii a chain that cannot reach its target is posed to find its side.
@@ -180,7 +182,7 @@ def to_line(job: ChainJob) -> Line:
         fold=fold,
         arc=arc,
         side=_side(off, lengths * arc, arc),
-        out=(distance >= 1.0) | (distance <= fold + ZERO),
+        out=(distance >= 1.0 - _FULL) | (distance <= fold + ZERO),
         on_root=on_root,
         source=source,
         dead=dead,
@@ -356,7 +358,7 @@ def _posed_side(line: Line, side: np.ndarray, off: np.ndarray) -> np.ndarray:
 def _extreme(line: Line) -> np.ndarray:
     """Parts along u ``(n, m)`` of bones that all point to the target, or fold onto the longest."""
     others = np.argmax(line.lengths, axis=0) != np.arange(len(line.lengths))[:, None]
-    return np.where((line.distance < 1.0) & others, -1.0, 1.0)
+    return np.where((line.distance < 1.0 - _FULL) & others, -1.0, 1.0)
 
 
 def _status(line: Line, missed: np.ndarray, aligned: np.ndarray | None) -> np.ndarray:
