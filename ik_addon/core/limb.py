@@ -141,6 +141,16 @@ def solve_valid(
     return ChainResult(turns, joints, length(joints[..., -1, :] - job.target), status)
 
 
+def bend_joints(joints: np.ndarray, mode: str) -> np.ndarray:
+    """Root, middle and tip ``(..., 3, 3)`` of the two-bone part of a limb in its FK pose ``(..., 4, 3)``."""
+    if mode == "CLAVICLE":
+        return joints[..., 1:, :]
+    if mode == "HOCK_RATIO":
+        return joints[..., :3, :]
+    root, knee, ankle, tip = np.moveaxis(joints, -2, 0)
+    return np.stack([root, knee + (tip - ankle), tip], axis=-2)
+
+
 def reach_of(joints: np.ndarray, mode: str) -> tuple[np.ndarray, np.ndarray]:
     """Where the two-bone part of a limb in its FK pose starts, and how far it reaches from there.
 
@@ -282,9 +292,7 @@ def _helping(
 
 def _solve_parallel(job: ChainJob) -> tuple[np.ndarray, np.ndarray]:
     """Turns ``(..., 3, 3, 3)`` and status ``(...)``."""
-    root, knee, ankle, tip = np.moveaxis(job.joints, -2, 0)
-    middle = knee + (tip - ankle)
-    result = _solve_two(job, np.stack([root, middle, tip], axis=-2), job.target)
+    result = _solve_two(job, bend_joints(job.joints, "HOCK_PARALLEL"), job.target)
     first, second = result.rotations[..., 0, :, :], result.rotations[..., 1, :, :]
     return np.stack([first, second, first], axis=-3), result.status
 

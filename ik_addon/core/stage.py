@@ -42,15 +42,16 @@ class Chain:
     Attributes:
         name: ``armature: chain``, for messages.
         rig: index of its armature.
-        solver: TWO_BONE, AIM, FABRIK or CCD.
+        solver: TWO_BONE, THREE_BONE, AIM, FABRIK or CCD.
         bones: the bones that are turned to bring the tip to the target, root first.
         end: the bone whose head is the tip, or -1: the tip is the tail of the last bone.
         use_rotation: `end` takes the target's rotation.
         target, pole: their spaces.
         pole_mode: AUTO, DIRECTION or POINT.
-        hinge: ``(3,)`` rest bend axis in the space of the first bone.
+        hinge: ``(3,)`` rest bend axis in the space of the bone `bend_root`.
         planar_axis: 0, 1, 2 to solve in the plane normal to that armature axis, or -1.
-        aim_mode, aim_axis, up_axis: as the settings of the same names.
+        limb_mode, aim_mode, aim_axis, up_axis: as the settings of the same names.
+        use_lean: the target is derived, see `spine.lean_target`.
         iterations, tolerance: of the iterative solvers.
         broken: why the chain cannot be solved, or an empty string.
     """
@@ -66,9 +67,11 @@ class Chain:
     pole_mode: int = AUTO
     hinge: tuple[float, float, float] = (1.0, 0.0, 0.0)
     planar_axis: int = -1
+    limb_mode: str = "CLAVICLE"
     aim_mode: str = "LOOK_AT"
     aim_axis: str = "Y"
     up_axis: str = "Z"
+    use_lean: bool = False
     iterations: int = 100
     tolerance: float = 1e-6
     broken: str = ""
@@ -84,6 +87,11 @@ class Chain:
         return self.solver == "TWO_BONE" and self.planar_axis < 0
 
     @property
+    def bend_root(self) -> int:
+        """Place in `bones` of the first one that bends in the plane that the pole turns."""
+        return 1 if self.solver == "THREE_BONE" and self.limb_mode == "CLAVICLE" else 0
+
+    @property
     def allowed_gap(self) -> float:
         """Distance, as a fraction of the length, at which an iterative solver may stop."""
         return self.tolerance if self.solver in ("FABRIK", "CCD") else 0.0
@@ -91,9 +99,14 @@ class Chain:
     @property
     def make(self) -> tuple:
         """Chains of one make are solved in one call."""
-        aim = (self.aim_mode, self.aim_axis, self.up_axis) if self.solver == "AIM" else ()
-        passes = (self.iterations, self.tolerance) if self.solver in ("FABRIK", "CCD") else ()
-        return (self.solver, len(self.bones), self.end >= 0, self.use_rotation, self.planar_axis, aim, passes)
+        special: tuple = ()
+        if self.solver == "AIM":
+            special = (self.aim_mode, self.aim_axis, self.up_axis)
+        elif self.solver == "THREE_BONE":
+            special = (self.limb_mode,)
+        elif self.solver in ("FABRIK", "CCD"):
+            special = (self.iterations, self.tolerance, self.use_lean)
+        return (self.solver, len(self.bones), self.end >= 0, self.use_rotation, self.planar_axis, special)
 
 
 class SpaceTable:
