@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from . import aim, carried, ccd, fabrik, planar, two_bone
+from . import aim, carried, ccd, fabrik, limb, planar, two_bone
 from .job import ChainJob, ChainResult, Status
 from .reach import ease_target
 from .skeleton import basis_from_pose, pose_from_basis
-from .stage import AUTO, DIRECTION, Group, SpaceTable, Stage
+from .spine import lean_target
+from .stage import AUTO, DIRECTION, POINT, Group, SpaceTable, Stage
 from .transforms import (
     TINY,
     affine_inverse,
@@ -55,7 +56,7 @@ class Batch:
             bones that no chain turns are their evaluated ones.
         settings: per chain, ``(F, chains, ...)``: influence (0 when muted),
             target_location, target_rotation, pole_location, pole_angle, bend_sign,
-            offset_yaw, softness.
+            offset_yaw, softness, share, share_max, lean, aim_offset, aim_limit, aim_damping.
     """
 
     pose: np.ndarray
@@ -277,10 +278,11 @@ def _tail(work: _Work, bones: np.ndarray) -> np.ndarray:
     return pose[..., :3, 3] + pose[..., :3, 1] * work.stage.skeleton.lengths[bones][:, None]
 
 
-def _pole(work: _Work, group: Group, settings: dict, root: np.ndarray) -> dict:
-    """The pole fields of a job: a vector from the root, in armature space."""
+def _pole(work: _Work, group: Group, settings: dict, joints: np.ndarray) -> dict:
+    """The pole fields of a job: a vector from the root of the bend, in armature space."""
     if not group.has_pole:
         return {}
+    root = joints[:, :, group.example.bend_root]
     spaces = _spaces(work, group.pole, group.rig)
     location = settings["pole_location"]
     is_direction = (group.pole_mode == DIRECTION)[:, None]
@@ -298,19 +300,23 @@ def _reach(
     weight = settings["influence"]
     joints = _joints(work, group)
     size = length(joints[:, :, 1:] - joints[:, :, :-1]).sum(axis=-1)
+    chain = group.example
+    if chain.use_lean:
+        target = lean_target(joints, target, settings["lean"])
     if not weight.any():
         return _Goal(group, target, orientation, size, np.zeros(weight.shape, np.int8), weight)
     eased = target
-    if settings["softness"].any():
+    # A limb of three bones eases the part of it that is solved as two.
+    if settings["softness"].any() and chain.solver != "THREE_BONE":
         eased = ease_target(joints[:, :, 0], target, size, settings["softness"])
-    pole = _pole(work, group, settings, joints[:, :, 0])
+    pole = _pole(work, group, settings, joints)
     status, angle = np.zeros(weight.shape, np.int8), settings["pole_angle"]
     for attempt in range(SHEAR_PASSES):
-        hinge = transform_vector(work.pose[:, group.bones[:, 0]], group.hinge)
+        hinge = transform_vector(work.pose[:, group.bones[:, chain.bend_root]], group.hinge)
         if group.solved == 2:
             hinge = two_bone.fold_hinge(joints, hinge, eased)
         job = ChainJob(joints, eased, hinge, pole_angle=angle, **pole)
-        if work.bend_path is not None and group.example.bends_freely and not attempt:
+        if work.bend_path is not None and chain.bends_freely and not attempt:
             turned = rotation_part(work.pose[:, group.bones[:, 0]])
             job = carried.carry(job, work.bend_path, group.chains.tolist(), turned, weight)
         result = _position_solver(group, job, settings)
@@ -320,8 +326,16 @@ def _reach(
         missed = length(joints[:, :, -1] - result.joints[:, :, -1])
         if not (missed > RIGID * size).any():
             break
-        # Without a pole, the next pass starts from a plane that has been turned already.
-        angle = np.where(pole["pole_mask"], job.pole_angle, 0.0) if pole else np.zeros(weight.shape)
+        # The next pass starts from the solved pose: the bend plane, found from FK, stays as it is.
+        if attempt == 0 and chain.bends_freely:
+            pole = {"pole": two_bone.bend_side(job, result)}
+            angle = np.zeros(weight.shape)
+        elif attempt == 0:
+            angle = np.where(pole["pole_mask"], angle, 0.0) if pole else np.zeros(weight.shape)
+        if chain.solver == "THREE_BONE":
+            # The lone bone took its share in the first pass.
+            settings = {**settings, "share": np.zeros(weight.shape), "share_max": np.zeros(weight.shape)}
+            pole = _pole(work, group, settings, joints)
     _blend(work, group, solved, weight)
     if eased is not target:
         # The tip stops short because softness says so, not because a solver failed.
@@ -336,6 +350,9 @@ def _position_solver(group: Group, job: ChainJob, settings: dict) -> ChainResult
         return planar.solve_valid(job, chain.planar_axis, settings["bend_sign"])
     if chain.solver == "TWO_BONE":
         return two_bone.solve_valid(job)
+    if chain.solver == "THREE_BONE":
+        part = (settings["share"], settings["share_max"], settings["softness"])
+        return limb.solve_valid(job, chain.limb_mode, *part, pole_points=group.pole_mode == POINT)
     solver = fabrik if chain.solver == "FABRIK" else ccd
     return solver.solve_valid(job, chain.iterations, chain.tolerance)
 
@@ -354,9 +371,16 @@ def _aim(
         size = np.broadcast_to(work.stage.skeleton.lengths[bone], weight.shape)
         orientation = wanted
     else:
-        pole = _pole(work, group, settings, head)
-        result = aim.look_at(now, head, target, chain.aim_axis, chain.up_axis, **pole)
-        wanted, status, size = result.rotation, result.status, length(target - head)
+        pole = _pole(work, group, settings, head[:, :, None])
+        # As seen in the bone's orientation, which a scaled or sheared bone's own space is not.
+        start = transform_vector(pose, settings["aim_offset"])
+        offset = transform_vector(np.swapaxes(now, -1, -2), start)
+        result = aim.look_at(now, head, target, chain.aim_axis, chain.up_axis, offset=offset, **pole)
+        size = length(target - head) + length(start)
+        wanted, limited = aim.limit_swing(
+            now, result.rotation, settings["aim_limit"], settings["aim_damping"]
+        )
+        status = np.where(limited, np.int8(Status.LIMIT), result.status)
     if weight.any():
         turn = wanted @ np.swapaxes(now, -1, -2)
         _blend(work, group, _turn(work, group, turn[:, :, None], None), weight)
@@ -492,8 +516,8 @@ def _measure(work: _Work, goal: _Goal) -> None:
 def _aim_gap(work: _Work, goal: _Goal) -> tuple[np.ndarray, np.ndarray]:
     """Where aimed bones point, and the vector from where they should, ``(F, m, 3)`` each.
 
-    Looking at a target, the tip is the point of the aim ray that is nearest to it. Matching
-    a rotation, it is the tail, and the gap is as long as the arc of the turn that is left.
+    Looking at a target, the tip is the point of the aim ray, which starts at the head or its
+    offset, that is nearest to it. Matching a rotation, it is the tail, and the gap is as long as the arc of the turn that is left.
     """
     group = goal.group
     bone = group.bones[:, 0]
@@ -501,8 +525,9 @@ def _aim_gap(work: _Work, goal: _Goal) -> tuple[np.ndarray, np.ndarray]:
     now, head = rotation_part(pose), pose[..., :3, 3]
     if goal.orientation is None:
         ray = transform_vector(now, aim.axis_vector(group.example.aim_axis))
-        along = np.maximum(dot(goal.place - head, ray), 0.0)
-        tip = head + along[..., None] * ray
+        start = transform_point(pose, work.batch.settings["aim_offset"][:, group.pick])
+        along = np.maximum(dot(goal.place - start, ray), 0.0)
+        tip = start + along[..., None] * ray
         return tip, tip - goal.place
     left = matrix_to_quaternion(goal.orientation @ np.swapaxes(now, -1, -2))
     axis, angle = quaternion_to_axis_angle(left)

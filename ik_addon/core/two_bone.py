@@ -25,7 +25,7 @@ from .bend_plane import (
     turned_plane,
 )
 from .job import REACHED, ZERO, ChainJob, ChainResult, Status
-from .transforms import TINY
+from .transforms import TINY, transform_vector
 from .two_bone_few import few_clear_bends, few_limbs
 
 # FK bend (radians) from which a limb keeps its own bend plane however far it folds.
@@ -154,6 +154,19 @@ def fold_hinge(joints: np.ndarray, rest_hinge: np.ndarray, target: np.ndarray) -
     turn = blend_sides(1.0 - share.reshape(-1), dot(fk, rest), dot(fk, across))
     mixed = (turn[0] * rest + turn[1] * across).T.reshape(normal.shape)
     return np.where((share > 0.0)[..., None], mixed, normal)
+
+
+def bend_side(job: ChainJob, result: ChainResult) -> np.ndarray:
+    """The side of the line to the target on which the middle stands, also of a straight limb.
+
+    Args:
+        job, result: of a solve; the hinge at right angles to the upper bone.
+
+    Returns:
+        ``(..., 3)`` of any length, for `ChainJob.pole`; zero with the target on the root.
+    """
+    normal = transform_vector(result.rotations[..., 0, :, :], job.hinge)
+    return np.cross(normal, job.target - job.joints[..., 0, :])
 
 
 def _height(lengths: np.ndarray, distance: np.ndarray) -> np.ndarray:

@@ -245,6 +245,25 @@ def test_passes_under_a_sheared_parent_turn_the_bend_plane_once(seed):
     assert np.abs(np.arccos(np.sum(normals[0] * normals[1], axis=-1)) - 0.7).max() < 0.05
 
 
+@pytest.mark.parametrize("off_pole", [0.3, 3.0, 60.0])
+@pytest.mark.parametrize("mode", [stage.AUTO, stage.DIRECTION])
+def test_further_passes_keep_the_bend_plane_of_the_first(monkeypatch, off_pole, mode):
+    """Also within the cone about the pole's line, where the FK pose has a say."""
+    rng = np.random.default_rng(41)
+    bones = skeleton(rng)
+    armature = stage.Space(stage.ARMATURE)
+    chain = replace(ARM, target=armature, pole=armature, pole_mode=mode)
+    shot, scene = Shot(rng, bones), build(bones, [chain])
+    target = reachable(shot, rng)
+    way = normalize(target - shot.pose()[:, UPPER, :3, 3])
+    aside = normalize(np.cross(way, rng.normal(size=(FRAMES, 3))))
+    pole = np.cos(np.radians(off_pole)) * way + np.sin(np.radians(off_pole)) * aside
+    batch = shot.batch(scene, target_location=target[:, None], pole_location=pole[:, None], pole_angle=0.7)
+    once = pipeline.solve(scene, batch)
+    monkeypatch.setattr(pipeline, "RIGID", -1.0)
+    assert np.abs(pipeline.solve(scene, batch).rotation - once.rotation).max() < 1e-9
+
+
 def test_a_carried_bend_goes_through_the_pole_where_a_frame_alone_flips():
     rng = np.random.default_rng(37)
     bones = skeleton(rng)
