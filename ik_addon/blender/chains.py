@@ -73,6 +73,10 @@ def resolve(ob: bpy.types.Object, chain: Any) -> ChainBones:
         if len(turned) != 2:
             raise ChainError(f"{who}: the two-bone solver turns two bones, not {len(turned)}; use FABRIK")
         _check_lengths(who, path, by_tail)
+    if chain.solver == "THREE_BONE":
+        if len(turned) != 3:
+            raise ChainError(f"{who}: the three-bone solver turns three bones, not {len(turned)}; use FABRIK")
+        _check_lengths(who, path, by_tail)
     return ChainBones(turned, "" if by_tail else names[-1])
 
 

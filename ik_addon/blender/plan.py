@@ -10,6 +10,7 @@ from typing import Any
 import bpy
 import numpy as np
 
+from ..core import limb
 from ..core import stage as core
 from ..core.skeleton import InheritScale, Skeleton
 from . import animation, chains, memory, relations
@@ -21,7 +22,7 @@ POLE_MODES = {"AUTO": core.AUTO, "DIRECTION": core.DIRECTION, "POINT": core.POIN
 # a plan of its own.
 DISCRETE = (
     "solver", "use_tail", "target_space", "use_rotation", "pole_mode", "pole_space", "use_planar",
-    "planar_axis", "aim_mode", "aim_axis", "up_axis", "iterations", "tolerance",
+    "planar_axis", "limb_mode", "aim_mode", "aim_axis", "up_axis", "use_lean", "iterations", "tolerance",
 )  # fmt: skip
 # A rest pose bent by less than this (radians) is straight: its plane would be noise.
 STRAIGHT = 2e-3
@@ -251,11 +252,13 @@ class _Compiler:
             target=core.Space() if text else self._space(rig, i, value, "target"),
             pole=self._space(rig, i, value, "pole_target") if by_pole and not text else core.Space(),
             pole_mode=POLE_MODES[value.pole_mode] if by_pole else core.AUTO,
-            hinge=rest_hinge(ob, bones),
+            hinge=rest_hinge(ob, bones, value.limb_mode if value.solver == "THREE_BONE" else ""),
             planar_axis="XYZ".index(value.planar_axis) if value.use_planar else -1,
+            limb_mode=value.limb_mode,
             aim_mode=value.aim_mode,
             aim_axis=value.aim_axis,
             up_axis=value.up_axis,
+            use_lean=value.use_lean and value.solver in ("FABRIK", "CCD"),
             iterations=value.iterations,
             tolerance=value.tolerance,
             broken=text,
@@ -357,8 +360,12 @@ class _Compiler:
         )
 
 
-def rest_hinge(ob: bpy.types.Object, bones: chains.ChainBones) -> tuple[float, float, float]:
+def rest_hinge(
+    ob: bpy.types.Object, bones: chains.ChainBones, limb_mode: str = ""
+) -> tuple[float, float, float]:
     """The rest bend axis of a chain in the space of its first bone (see `ChainJob.hinge`).
+
+    Of a limb of three bones, with a mode, it is that of the part that is solved as two bones.
 
     A chain that is bent at rest keeps its side; a straight one bends by a positive turn of
     its lower bones about the first bone's X axis, so the middle goes toward its -Z: forward
@@ -369,6 +376,9 @@ def rest_hinge(ob: bpy.types.Object, bones: chains.ChainBones) -> tuple[float, f
     joints = [bone.head_local for bone in turned]
     joints.append(data[bones.end].head_local if bones.end else turned[-1].tail_local)
     points = np.array([tuple(joint) for joint in joints], float)
+    if limb_mode:
+        turned = turned[1:] if limb_mode == "CLAVICLE" else turned
+        points = limb.bend_joints(points, limb_mode)
     steps = np.diff(points, axis=0)
     bend = np.cross(steps[1:], steps[:-1]).sum(axis=0) if len(steps) > 1 else np.zeros(3)
     scale = np.sum(np.linalg.norm(steps[1:], axis=1) * np.linalg.norm(steps[:-1], axis=1))

@@ -8,6 +8,7 @@ What the solve leaves behind (`residual`, `status`, `message`) is read-only.
 # No postponed annotations here: Blender reads the properties from the annotations.
 # mypy: disable-error-code="valid-type"
 
+import math
 from typing import Any
 
 import bpy
@@ -28,6 +29,7 @@ OVERRIDE = {"LIBRARY_OVERRIDABLE"}
 
 SOLVERS = (
     ("TWO_BONE", "Two-Bone", "Exact solve of a limb of two bones: arm, leg"),
+    ("THREE_BONE", "Three-Bone", "Exact solve of a limb of three bones: arm with clavicle, dog leg"),
     ("AIM", "Aim", "Turn one bone: copy the target's rotation or look at it"),
     ("FABRIK", "FABRIK", "Chain of any length, solved joint by joint forward and backward"),
     ("CCD", "CCD", "Chain of any length, solved bone by bone from the tip: curls like a tentacle"),
@@ -41,6 +43,25 @@ POLE_MODES = (
     ("AUTO", "Auto", "Bend as the FK pose does; a straight chain by its rest bend axis"),
     ("DIRECTION", "Direction", "Bend toward a direction"),
     ("POINT", "Point", "Bend toward a point"),
+)
+LIMB_MODES = (
+    (
+        "CLAVICLE",
+        "Clavicle",
+        "Clavicle, upper arm, forearm: the clavicle takes a share of the rise of the arm, and helps with"
+        " targets out of reach",
+    ),
+    (
+        "HOCK_PARALLEL",
+        "Parallel Hock",
+        "Thigh, shin, hock: the hock turns as the thigh does and keeps its FK angle to it",
+    ),
+    (
+        "HOCK_RATIO",
+        "Hock by Ratio",
+        "Thigh, shin, hock: the hock turns by a share of the turn of the line from root to target,"
+        " further only where the target needs it",
+    ),
 )
 AIM_MODES = (
     ("MATCH_ROTATION", "Match Rotation", "Take the rotation of the target"),
@@ -212,10 +233,64 @@ class IKChain(bpy.types.PropertyGroup):
         override=OVERRIDE,
     )
 
+    limb_mode: _enum("Limb", "What the lone bone of the three does", LIMB_MODES, "CLAVICLE")
+    share: _float(
+        "Share",
+        "Part of the turn from FK to the target that the clavicle or the hock takes over; at 0 the clavicle"
+        " stays in FK",
+        default=0.3,
+        min=0.0,
+        max=1.0,
+        subtype="FACTOR",
+    )
+    share_max: _float(
+        "Largest Swing",
+        "Most that the clavicle turns from FK, also to help with a target out of the arm's reach",
+        default=math.radians(30.0),
+        min=0.0,
+        max=math.radians(90.0),
+        subtype="ANGLE",
+    )
+
     aim_mode: _enum("Aim Mode", "What the bone does", AIM_MODES, "LOOK_AT")
     aim_axis: _enum("Aim Axis", "Axis of the bone that points at the target", BONE_AXES, "Y")
     up_axis: _enum("Up Axis", "Axis of the bone that is kept toward the pole", BONE_AXES, "Z")
     offset_yaw: _float("Yaw Offset", "Turn about the bone's Y axis after the copy", subtype="ANGLE")
+
+    aim_offset: _location(
+        "Aim Offset", "Where the aim ray starts, in the space of the bone: an eye, a muzzle"
+    )
+    aim_limit: _float(
+        "Aim Limit",
+        "Most that the bone turns from FK, roll included; 180° is no limit",
+        default=math.pi,
+        min=0.0,
+        max=math.pi,
+        subtype="ANGLE",
+    )
+    aim_damping: _float(
+        "Damping",
+        "Last part of the limit, as a fraction of it, in which the turn eases out",
+        default=0.0,
+        min=0.0,
+        max=1.0,
+        subtype="FACTOR",
+    )
+
+    use_lean: _bool(
+        "Lean",
+        "The target, a head, pulls the tip only sideways: what it drifts from the FK tip at right angles to"
+        " the FK line from root to tip; the residual is measured to the target derived so",
+        False,
+    )
+    lean: _float(
+        "Lean Factor",
+        "Part of the target's sideways drift that the tip follows",
+        default=1.0,
+        min=0.0,
+        max=1.0,
+        subtype="FACTOR",
+    )
 
     softness: _float(
         "Softness",

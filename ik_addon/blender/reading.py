@@ -25,6 +25,12 @@ SETTINGS = {
     "bend_sign": 1,
     "offset_yaw": 1,
     "softness": 1,
+    "share": 1,
+    "share_max": 1,
+    "lean": 1,
+    "aim_offset": 3,
+    "aim_limit": 1,
+    "aim_damping": 1,
 }
 INTEGERS = {"bend_sign"}
 # More objects than this are read in one call for the whole view layer.

@@ -339,7 +339,8 @@ def _reach(
     _blend(work, group, solved, weight)
     if eased is not target:
         # The tip stops short because softness says so, not because a solver failed.
-        eased_away = (status == Status.OK) & (length(target - eased) > ON_TARGET * size)
+        solver_ok = (status == Status.OK) | (status == Status.POLE_ALIGNED)
+        eased_away = solver_ok & (length(target - eased) > ON_TARGET * size)
         status = np.where(eased_away, Status.TARGET_FAR, status)
     return _Goal(group, target, orientation, size, status, weight)
 
@@ -516,13 +517,14 @@ def _measure(work: _Work, goal: _Goal) -> None:
 def _aim_gap(work: _Work, goal: _Goal) -> tuple[np.ndarray, np.ndarray]:
     """Where aimed bones point, and the vector from where they should, ``(F, m, 3)`` each.
 
-    Looking at a target, the tip is the point of the aim ray, which starts at the head or its
-    offset, that is nearest to it. Matching a rotation, it is the tail, and the gap is as long as the arc of the turn that is left.
+    Looking at a target, the tip is the point of the aim ray that is nearest to it; the ray starts
+    at the head, or at an offset from it. Matching a rotation, the tip is the tail, and the gap is
+    as long as the arc of the turn that is left.
     """
     group = goal.group
     bone = group.bones[:, 0]
     pose = work.pose[:, bone]
-    now, head = rotation_part(pose), pose[..., :3, 3]
+    now = rotation_part(pose)
     if goal.orientation is None:
         ray = transform_vector(now, aim.axis_vector(group.example.aim_axis))
         start = transform_point(pose, work.batch.settings["aim_offset"][:, group.pick])

@@ -112,6 +112,12 @@ class Shot:
             "bend_sign": np.ones((FRAMES, chains)),
             "offset_yaw": np.zeros((FRAMES, chains)),
             "softness": np.zeros((FRAMES, chains)),
+            "share": np.full((FRAMES, chains), 0.3),
+            "share_max": np.full((FRAMES, chains), 0.5),
+            "lean": np.ones((FRAMES, chains)),
+            "aim_offset": np.zeros((FRAMES, chains, 3)),
+            "aim_limit": np.full((FRAMES, chains), np.pi),
+            "aim_damping": np.zeros((FRAMES, chains)),
         }
         values.update({k: np.broadcast_to(v, values[k].shape).astype(float) for k, v in settings.items()})
         channels = (self.location, self.rotation, self.scale)
