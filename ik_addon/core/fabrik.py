@@ -10,10 +10,10 @@ a few passes ahead of an exact finish moved joints 100 to 400 times as far as th
 
 So the passes are replaced by where they lead to: of the poses that one stretch and one shift
 of all bones' directions lead to from the FK pose, the only one with the tip on its target
-(`closing`). It is exact, takes 3 steps in the mean and about 20 at worst, and follows the target
-smoothly; for two bones it is the two-bone solve. `iterative` tells where a chain cannot be
-smooth: away from there a joint moves at most 25 times as far as the target for distances
-from 0.3 to 0.999 of the chain's length.
+(`closing`). It takes 3 steps in the mean (at most 15 for 210,000 targets up to 0.999 of the reach,
+to 1e-6) and follows the target smoothly; for two bones it is the two-bone solve. `iterative`
+tells where a chain cannot be smooth: away from there a joint moves at most 25 times as far as
+the target for distances from 0.3 to 0.999 of the chain's length.
 """
 
 from __future__ import annotations
