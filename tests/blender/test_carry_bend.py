@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Baked with carried bend sides no knee flips; live and without the option all stays as it was."""
 
+from pathlib import Path
 from typing import Any
 
 import bpy
@@ -10,6 +11,8 @@ from bake_rig import LENGTH, make_walker, poses, rows
 
 from ik_addon.blender import bake, chains, ranges
 from ik_addon.blender.ranges import run, solve_range
+from ik_addon.cli.arguments import parse
+from ik_addon.cli.work import work
 
 FRAMES = np.arange(1, 41)
 # A step of the knee over one of the target that is a flip: over to the other side, and that it never is.
@@ -129,3 +132,21 @@ def test_the_operator_takes_it_and_has_it_off_by_default(kicker: Any) -> None:
         assert bpy.ops.ik_chain.bake(**settings) == {"FINISHED"}
         assert (knee_steps(kicker) > FLIP) == flips
         assert bpy.ops.ik_chain.unbake() == {"FINISHED"}
+
+
+def test_the_command_line_takes_it_for_check_and_bake(kicker: Any, tmp_path: Path) -> None:
+    file = str(tmp_path / "kick.blend")
+    bpy.ops.wm.save_as_mainfile(filepath=file)
+    for verb, extra, words in (
+        ("bake", (), 0),
+        ("bake", ("--carry-bend",), 1),
+        ("check", ("--carry-bend", "--frames=30:40"), 0),
+    ):
+        output = () if verb == "check" else ("--output", str(tmp_path / "out"))
+        result = work(file, parse([verb, *extra, *output, file], "ik_addon"))
+        assert result.error is None and result.status == 0
+        assert len([w for w in result.warnings if "keeps the bend side" in w]) == words
+        if verb == "bake":
+            bpy.ops.wm.open_mainfile(filepath=str(tmp_path / "out" / "kick.blend"))
+            assert (knee_steps(bpy.data.objects["Walker"]) > FLIP) == (not extra)
+        assert result.chains[0]["residual_max"] < 2e-6

@@ -316,11 +316,14 @@ def test_a_worker_is_asked_the_same() -> None:
             "--armature",
             "A B",
         ),
-        *("--fail-above", 0.25, "--enable-autoexec", "--jobs", 3, "--json", "--", "-a.blend", "b.blend"),
+        *("--fail-above", 0.25, "--enable-autoexec", "--carry-bend", "--jobs", 3),
+        *("--json", "--", "-a.blend", "b.blend"),
     )
     assert asked.files == ("-a.blend", "b.blend") and asked.frames == (-7, 3)
     one = options(*asked.arguments("-a.blend", Path("line")))
-    kept = ("verb", "config", "frames", "step", "chains", "armature", "fail_above", "enable_autoexec")
+    kept = ("verb", "config", "frames", "step", "carry_bend", "chains", "armature", "fail_above")
+    kept += ("enable_autoexec",)
+    assert one.carry_bend
     assert {key: getattr(one, key) for key in kept} == {key: getattr(asked, key) for key in kept}
     assert (one.files, one.report, one.in_process) == (("-a.blend",), Path("line"), True)
 
