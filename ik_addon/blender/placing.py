@@ -13,6 +13,7 @@ import bpy
 import numpy as np
 from mathutils import Matrix, Vector
 
+from ..core import limb
 from ..core.transforms import rotation_part
 from . import chains
 from .sampling import evaluation
@@ -26,9 +27,7 @@ def evaluated(ob: bpy.types.Object) -> bpy.types.Object:
     return ob.evaluated_get(bpy.context.evaluated_depsgraph_get())
 
 
-def space_matrix(
-    ob: bpy.types.Object, space: str, target: bpy.types.Object | None, subtarget: str
-) -> Matrix:
+def space_matrix(ob: bpy.types.Object, space: str, target: bpy.types.Object | None, subtarget: str) -> Matrix:
     """World matrix of a space: WORLD, ARMATURE (of `ob`), or CUSTOM (`target`, its bone `subtarget`)."""
     if space == "ARMATURE":
         return evaluated(ob).matrix_world.copy()
@@ -43,7 +42,7 @@ def space_matrix(
 def tip_matrix(ob: bpy.types.Object, chain: Any) -> Matrix:
     """World matrix of the end bone as it is posed now, moved to the tip.
 
-    For an aim that looks at its target, the place is one bone length along the aim axis.
+    For an aim that looks at its target, the place is one bone length along the aim ray.
     """
     bones = chains.resolve(ob, chain)
     seen = evaluated(ob)
@@ -52,7 +51,7 @@ def tip_matrix(ob: bpy.types.Object, chain: Any) -> Matrix:
     if chain.solver == "AIM" and chain.aim_mode == "LOOK_AT":
         sign, axis = (-1, chain.aim_axis[1]) if chain.aim_axis[0] == "-" else (1, chain.aim_axis)
         direction = last.matrix.to_3x3().normalized() @ AXES[axis]
-        point = last.head + sign * last.length * direction
+        point = last.matrix @ Vector(chain.aim_offset) + sign * last.length * direction
     world = seen.matrix_world @ last.matrix
     world.translation = seen.matrix_world @ point
     return world
@@ -79,14 +78,17 @@ def put_pole(ob: bpy.types.Object, chain: Any) -> None:
     """Store the side to which the chain bends now as its pole, one limb length away."""
     bones = chains.resolve(ob, chain)
     seen = evaluated(ob)
-    root = seen.pose.bones[bones.turned[0]].head
-    middle = seen.pose.bones[bones.turned[len(bones.turned) // 2]].head
     tip = seen.matrix_world.inverted_safe() @ tip_matrix(ob, chain).translation
+    joints = [*(seen.pose.bones[name].head for name in bones.turned), tip]
+    first, root, middle = bones.turned[0], joints[0], joints[len(bones.turned) // 2]
+    if chain.solver == "THREE_BONE":
+        first = bones.turned[limb.bend_root(chain.limb_mode)]
+        root, middle, tip = (Vector(joint) for joint in limb.bend_joints(np.array(joints), chain.limb_mode))
     line = tip - root
     side = (middle - root) - (middle - root).project(line) if line.length else middle - root
     if side.length <= 1e-4 * max(line.length, 1e-9):
         # A straight limb bends toward its root bone's -Z axis (see `plan.rest_hinge`).
-        axis = seen.pose.bones[bones.turned[0]].matrix.to_3x3() @ -AXES["Z"]
+        axis = seen.pose.bones[first].matrix.to_3x3() @ -AXES["Z"]
         side = axis - axis.project(line) if line.length else axis
     direction = side.normalized()
     inverse = _inverse(space_matrix(ob, chain.pole_space, chain.pole_target, chain.pole_subtarget))

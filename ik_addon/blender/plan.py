@@ -377,7 +377,7 @@ def rest_hinge(
     joints.append(data[bones.end].head_local if bones.end else turned[-1].tail_local)
     points = np.array([tuple(joint) for joint in joints], float)
     if limb_mode:
-        turned = turned[1:] if limb_mode == "CLAVICLE" else turned
+        turned = turned[limb.bend_root(limb_mode) :]
         points = limb.bend_joints(points, limb_mode)
     steps = np.diff(points, axis=0)
     bend = np.cross(steps[1:], steps[:-1]).sum(axis=0) if len(steps) > 1 else np.zeros(3)

@@ -16,10 +16,18 @@ import bpy
 import numpy as np
 from mathutils import Matrix
 
+from ..core import limb
 from ..core.channels import to_quaternion
 from ..core.pipeline import Solution, solve
 from ..core.reach import hard_distance
-from ..core.transforms import axis_angle_to_matrix, length, matrix_to_quaternion, perpendicular, rotation_part
+from ..core.transforms import (
+    axis_angle_to_matrix,
+    length,
+    matrix_to_quaternion,
+    perpendicular,
+    rotation_part,
+    transform_point,
+)
 from . import animation, chains, keying, live, memory, placing
 from .chains import ChainError
 from .plan import Plan, Rig, groups_of_rigs
@@ -200,26 +208,29 @@ def _joints(view: _View, fk: Solution) -> np.ndarray:
 
 def _unsoftened_tip(view: _View, fk: Solution) -> np.ndarray:
     """The tip, or with softness the point beyond it that is eased to the tip."""
-    joints = _joints(view, fk)
-    outer = length(joints[1:] - joints[:-1]).sum()
-    distance = length(joints[-1] - joints[0])
+    joints, compiled = _joints(view, fk), view.plan.stage.chains[view.number]
+    root, outer = joints[0], length(joints[1:] - joints[:-1]).sum()
+    if compiled.solver == "THREE_BONE":
+        root, outer = limb.reach_of(joints, compiled.limb_mode)
+    distance = length(joints[-1] - root)
     if distance == 0.0:
         return joints[-1]
     softness = view.reading.batch.settings["softness"][0, view.number]
     stretch = hard_distance(distance, outer, softness) / distance
-    return joints[0] + stretch * (joints[-1] - joints[0])
+    return root + stretch * (joints[-1] - root)
 
 
 def _aim_point(view: _View, fk: Solution) -> np.ndarray:
-    """The point on the bone's aim axis that is as far away as the target is."""
+    """The point on the bone's aim ray that is as far from its start as the target is."""
     compiled = view.plan.stage.chains[view.number]
     pose = fk.pose[0, compiled.bones[0]]
     space = placing.space_matrix(view.ob, view.chain.target_space, view.chain.target, view.chain.subtarget)
     to_armature = placing.evaluated(view.ob).matrix_world.inverted_safe() @ space
-    distance = length(np.array(to_armature @ view.chain.target_location, float) - pose[:3, 3])
+    start = transform_point(pose, view.reading.batch.settings["aim_offset"][0, view.number])
+    distance = length(np.array(to_armature @ view.chain.target_location, float) - start)
     sign, axis = (-1.0, compiled.aim_axis[1]) if compiled.aim_axis[0] == "-" else (1.0, compiled.aim_axis)
     ray = sign * rotation_part(pose)[:, "XYZ".index(axis)]
-    return pose[:3, 3] + ray * (distance or view.plan.stage.skeleton.lengths[compiled.bones[0]])
+    return start + ray * (distance or view.plan.stage.skeleton.lengths[compiled.bones[0]])
 
 
 # The pole
@@ -233,6 +244,8 @@ def _with_pole(view: _View, fk: Solution, settings: dict[str, Any]) -> dict[str,
     into = np.array(world.inverted_safe() @ space, dtype=np.float64)
     root = fk.pose[0, compiled.bones[0], :3, 3]
     tip = _aim_point(view, fk) if chain.solver == "AIM" else _joints(view, fk)[-1]
+    if chain.solver == "THREE_BONE":
+        root, _, tip = limb.bend_joints(_joints(view, fk), compiled.limb_mode)
     line = (tip - root) / max(length(tip - root), 1e-30)
     origin = np.zeros(3) if chain.pole_mode == "DIRECTION" else into[:3, 3] - root
     pole = into[:3, :3] @ np.array(chain.pole_location, dtype=np.float64) + origin
@@ -241,7 +254,7 @@ def _with_pole(view: _View, fk: Solution, settings: dict[str, Any]) -> dict[str,
     for _ in range(PLANE_STEPS):
         stored = np.linalg.solve(into[:3, :3], pole - origin).astype(np.float32)
         settings = {**settings, "pole_location": stored}
-        angle = _turn_about(line, fk, view.solved(**settings), compiled.bones[0])
+        angle = _turn_about(line, fk, view.solved(**settings), compiled.bones[compiled.bend_root])
         if abs(angle) < PLANE:
             break
         pole = axis_angle_to_matrix(line, np.array(-angle)) @ pole

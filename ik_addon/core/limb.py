@@ -141,6 +141,11 @@ def solve_valid(
     return ChainResult(turns, joints, length(joints[..., -1, :] - job.target), status)
 
 
+def bend_root(mode: str) -> int:
+    """Place of the first bone of the two-bone part among the three."""
+    return 1 if mode == "CLAVICLE" else 0
+
+
 def bend_joints(joints: np.ndarray, mode: str) -> np.ndarray:
     """Root, middle and tip ``(..., 3, 3)`` of the two-bone part of a limb in its FK pose ``(..., 4, 3)``."""
     if mode == "CLAVICLE":

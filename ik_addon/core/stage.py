@@ -14,6 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
+from . import limb
 from .job import Status
 from .skeleton import Skeleton
 
@@ -89,7 +90,7 @@ class Chain:
     @property
     def bend_root(self) -> int:
         """Place in `bones` of the first one that bends in the plane that the pole turns."""
-        return 1 if self.solver == "THREE_BONE" and self.limb_mode == "CLAVICLE" else 0
+        return limb.bend_root(self.limb_mode) if self.solver == "THREE_BONE" else 0
 
     @property
     def allowed_gap(self) -> float:

@@ -97,10 +97,11 @@ with a selected object or bone beside them as its target"""
             self.target, self.subtarget = picked.target.name, picked.subtarget
 
     def _usual_root(self, end: bpy.types.Bone) -> str:
-        """The root of a limb of two bones, as far as the end has parents."""
+        """The root of a limb of two bones, or of three for their solver, as far as the end has parents."""
         if self.solver == "AIM":
             return end.name
-        path = [end, *end.parent_recursive][: 2 if self.use_tail else 3]
+        turned = 3 if self.solver == "THREE_BONE" else 2
+        path = [end, *end.parent_recursive][: turned if self.use_tail else turned + 1]
         return path[-1].name
 
     def _fitting_solver(self, end: bpy.types.Bone, root: str) -> str:

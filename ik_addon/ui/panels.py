@@ -185,15 +185,30 @@ class IKCHAIN_PT_solver(ChainSubPanel, bpy.types.Panel):
         column.prop_search(chain, "end_bone", ob.data, "bones")
         column.prop(chain, "use_tail")
         column = layout.column()
+        if chain.solver == "THREE_BONE":
+            column.prop(chain, "limb_mode")
+            if chain.limb_mode != "HOCK_PARALLEL":
+                column.prop(chain, "share")
+            if chain.limb_mode == "CLAVICLE":
+                column.prop(chain, "share_max")
         column.prop(chain, "softness")
         if chain.solver == "TWO_BONE":
             column.prop(chain, "use_planar")
             if chain.use_planar:
                 column.row().prop(chain, "planar_axis", expand=True)
                 column.prop(chain, "bend_sign")
-        else:
-            column.prop(chain, "iterations")
-            column.prop(chain, "tolerance")
+        elif chain.solver != "THREE_BONE":
+            _draw_iterative(column, chain)
+
+
+def _draw_iterative(column: Any, chain: Any) -> None:
+    row = column.row(heading="Lean")
+    row.prop(chain, "use_lean", text="")
+    factor = row.row()
+    factor.active = chain.use_lean
+    factor.prop(chain, "lean", text="")
+    column.prop(chain, "iterations")
+    column.prop(chain, "tolerance")
 
 
 def _draw_aim(column: Any, chain: Any) -> None:
@@ -201,6 +216,9 @@ def _draw_aim(column: Any, chain: Any) -> None:
     if chain.aim_mode == "LOOK_AT":
         column.prop(chain, "aim_axis")
         column.prop(chain, "up_axis")
+        column.prop(chain, "aim_offset")
+        column.prop(chain, "aim_limit")
+        column.prop(chain, "aim_damping")
     else:
         column.prop(chain, "offset_yaw")
 
