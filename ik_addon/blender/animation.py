@@ -8,6 +8,7 @@ nothing of the action beside a solo NLA track.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import bpy
@@ -17,7 +18,15 @@ from . import compat
 from .memory import channel
 from .state import STATE
 
-_CHAIN_PATH = "ik_chains["
+_CHAIN_PATH, _CONSTRAINT_PATH = "ik_chains[", "constraints["
+
+
+@dataclass(frozen=True)
+class AnimatedSettings:
+    """What is animated on an object: names of chain settings, data paths of constraint settings."""
+
+    of_chains: set[str]
+    of_constraints: set[str]
 
 
 def nla_strips(ob: bpy.types.ID) -> Iterator[bpy.types.NlaStrip]:
@@ -85,17 +94,28 @@ def bone_path(name: str, mode: str) -> str:
 
 
 def animated_chain_settings(ob: bpy.types.Object) -> set[str]:
-    """Names of the settings of `ob`'s chains that anything animates, on any of them.
+    """Names of the settings of `ob`'s chains that anything animates, on any of them."""
+    return _animated_settings(ob).of_chains
 
-    Remembered until what animates the object changes: live playback asks on every frame.
-    """
+
+def animated_constraint_settings(ob: bpy.types.Object) -> set[str]:
+    """Data paths of the settings that anything animates on constraints of `ob` and its bones."""
+    return _animated_settings(ob).of_constraints
+
+
+def _animated_settings(ob: bpy.types.Object) -> AnimatedSettings:
+    """Remembered until what animates the object changes: live playback asks on every frame."""
     now = signature(ob)
-    before, names = STATE.animated_settings.get(ob.session_uid, (None, set()))
-    if before != now:
-        curves = playing_curves(ob, lambda path: path.startswith(_CHAIN_PATH))
-        names = {curve.data_path.rpartition(".")[2] for curve in curves}
-        STATE.animated_settings[ob.session_uid] = (now, names)
-    return names
+    before, found = STATE.animated_settings.get(ob.session_uid, (None, None))
+    if found is None or before != now:
+        curves = playing_curves(ob, lambda path: path.startswith(_CHAIN_PATH) or _CONSTRAINT_PATH in path)
+        paths = {curve.data_path for curve in curves}
+        found = AnimatedSettings(
+            {path.rpartition(".")[2] for path in paths if path.startswith(_CHAIN_PATH)},
+            {path for path in paths if not path.startswith(_CHAIN_PATH)},
+        )
+        STATE.animated_settings[ob.session_uid] = (now, found)
+    return found
 
 
 def signature(ob: bpy.types.Object) -> tuple:

@@ -79,7 +79,7 @@ class Dependencies:
                     return (
                         f"{chain.name}: it follows bone '{self._bone_name(index)}' of chain"
                         f" '{writers[index].name}' through {through}, which cannot be solved in the same"
-                        " update; use a parent or a Child Of constraint instead"
+                        " update; use a parent, or one Child Of constraint on all axes at a fixed influence"
                     )
         return ""
 

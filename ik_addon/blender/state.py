@@ -20,7 +20,7 @@ class State:
             changes it.
         plans: compiled chains by the session uids of their rigs (`live.plan_of`).
         animated_settings: by session uid of an object, what animates it (see
-            `animation.signature`) and the settings of its chains that are animated.
+            `animation.signature`) and its animated settings.
         busy: the handler, or a tool that steps through frames itself, is at work.
         taking_renames: names are being read from the drivers, not to be written back.
         reported: faults already printed, so that none is printed on every frame.
@@ -29,7 +29,7 @@ class State:
     groups: list[list[Any]] | None = None
     armature_users: tuple[int, ...] = ()
     plans: dict[Any, Any] = field(default_factory=dict)
-    animated_settings: dict[int, tuple[tuple, set[str]]] = field(default_factory=dict)
+    animated_settings: dict[int, tuple[tuple, Any]] = field(default_factory=dict)
     busy: bool = False
     taking_renames: bool = False
     reported: set[str] = field(default_factory=set)

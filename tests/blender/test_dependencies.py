@@ -328,6 +328,31 @@ def test_a_cycle_is_found_on_load(tmp_path: Any) -> None:
     assert chain.status == "BROKEN" and "forearm" in chain.message
 
 
+@pytest.mark.parametrize("kind", ["COPY_LOCATION", "CHILD_OF"])
+@pytest.mark.parametrize("owner", ["object", "bone"])
+def test_a_target_that_hangs_on_a_vertex_group(kind: str, owner: str) -> None:
+    """A subtarget is the name of a bone on armatures alone."""
+    ob = armature(bones=(*TORSO, ("control", "", HAND, (0.5, -0.3, 1.7))))
+    mesh = bpy.data.meshes.new("Prop")
+    mesh.from_pydata([HAND], [], [])
+    prop = bpy.data.objects.new("Prop", mesh)
+    bpy.context.scene.collection.objects.link(prop)
+    prop.vertex_groups.new(name="chest").add([0], 1.0, "REPLACE")
+    goal = empty("Goal", HAND)
+    held = goal if owner == "object" else ob.pose.bones["control"]
+    constraint = held.constraints.new(kind)
+    constraint.target, constraint.subtarget = prop, "chest"
+    subtarget = "control" if owner == "bone" else ""
+    target = ob if owner == "bone" else goal
+    update()
+    bend_spine(ob)
+    reach(ob, target_space="CUSTOM", target=target, subtarget=subtarget, target_location=(0, 0, 0))
+    update()
+    assert ob.ik_chains["arm"].status in {"OK", "TARGET_FAR"}, ob.ik_chains["arm"].message
+    wanted = bone_world(ob, "control")[:3, 3] if owner == "bone" else world_of(goal)
+    assert abs(gap(head(ob, "hand"), wanted) - ob.ik_chains["arm"].residual) <= 1e-5
+
+
 # What cannot be computed in the same update
 
 
@@ -346,6 +371,61 @@ def test_a_target_that_follows_a_solved_bone_by_constraint_is_refused_with_words
     assert "arm" in chain.message and "chest" in chain.message and "Follow" in chain.message
     assert at_rest(ob, "upper_arm", "forearm")
     assert gap(tail(ob, "chest"), TOP) <= 1e-5
+
+
+def without_rotation(_ob: bpy.types.Object, goal: bpy.types.Object) -> None:
+    goal.constraints[0].use_rotation_x = False
+
+
+def keyed_influence(_ob: bpy.types.Object, goal: bpy.types.Object) -> None:
+    """From one space to the other: off at frame 1, on from frame 10."""
+    for frame, influence in ((1, 0.0), (10, 1.0)):
+        goal.constraints[0].influence = influence
+        goal.constraints[0].keyframe_insert("influence", frame=frame)
+
+
+def keyed_mute(_ob: bpy.types.Object, goal: bpy.types.Object) -> None:
+    for frame, off in ((1, True), (10, False)):
+        goal.constraints[0].mute = off
+        goal.constraints[0].keyframe_insert("mute", frame=frame)
+
+
+def below_another(_ob: bpy.types.Object, goal: bpy.types.Object) -> None:
+    goal.constraints.new("CHILD_OF").target = empty("Other")
+
+
+def parented_below_another(ob: bpy.types.Object, goal: bpy.types.Object) -> None:
+    child_object(ob, goal, "chest")
+    goal.constraints[0].target = empty("Other")
+
+
+def offset_of_a_copy(ob: bpy.types.Object, goal: bpy.types.Object) -> None:
+    goal.constraints.remove(goal.constraints[0])
+    constraint = goal.constraints.new("COPY_TRANSFORMS")
+    constraint.target, constraint.subtarget, constraint.mix_mode = ob, "chest", "AFTER_FULL"
+
+
+@pytest.mark.parametrize("first", [1, 12])
+@pytest.mark.parametrize(
+    "loosen",
+    [without_rotation, keyed_influence, keyed_mute, below_another, parented_below_another, offset_of_a_copy],
+)
+def test_a_target_that_a_solved_bone_carries_in_part_is_refused_with_words(
+    loosen: Callable[..., None], first: int
+) -> None:
+    """On every frame alike, from whichever the chain was seen first."""
+    ob = torso()
+    bend_spine(ob)
+    goal = empty("Goal", (0.1, -0.1, -0.1))
+    child_of(ob, goal, "chest")
+    loosen(ob, goal)
+    go_to(first)
+    reach(ob, target_space="CUSTOM", target=goal, target_location=(0, 0, 0))
+    for frame in (first, 1, 12):
+        go_to(frame)
+        chain = ob.ik_chains["arm"]
+        assert chain.status == "BROKEN" and "chest" in chain.message and "arm" in chain.message
+        assert at_rest(ob, "upper_arm", "forearm")
 
 
 def let_go_by_mute(goal: bpy.types.Object) -> None:
@@ -453,3 +533,18 @@ def test_a_constraint_that_acts_after_a_chain_breaks_it_with_words() -> None:
     go_to(3)
     assert chain.status == "OK"
     assert gap(head(ob, "foot"), (0.1, -0.3, 0.3)) < 1e-6
+
+
+@pytest.mark.parametrize(("prop", "off", "on"), [("influence", 0.0, 1.0), ("mute", True, False)])
+def test_a_constraint_that_acts_on_some_frames_breaks_the_chain_on_all(prop: str, off: Any, on: Any) -> None:
+    """A pose must not depend on the frame at which the chain was seen first."""
+    ob = armature(bones=(*LEG, ("control", "", (0.1, 0.3, 0.4), (0.4, 0.3, 0.6))))
+    chain = chains.add(ob, "thigh", "foot", name="leg", use_tail=False, target_location=(0.1, -0.3, 0.3))
+    copy = ob.pose.bones["shin"].constraints.new("COPY_ROTATION")
+    copy.target, copy.subtarget = ob, "control"
+    for frame, value in ((1, off), (10, on)):
+        setattr(copy, prop, value)
+        copy.keyframe_insert(prop, frame=frame)
+    for frame in (1, 10, 1):
+        go_to(frame)
+        assert chain.status == "BROKEN" and "Copy Rotation" in chain.message
