@@ -85,7 +85,12 @@ def write_rows(bones: Any, modes: tuple[str, ...], places: np.ndarray, rows: np.
 
 
 def fk_rows(
-    current: np.ndarray, held: np.ndarray, fk: np.ndarray, solved: np.ndarray, fresh: np.ndarray
+    current: np.ndarray,
+    held: np.ndarray,
+    fk: np.ndarray,
+    solved: np.ndarray,
+    animated: np.ndarray,
+    fresh: bool,
 ) -> np.ndarray:
     """The FK rows behind channels that may hold what a chain wrote.
 
@@ -93,13 +98,17 @@ def fk_rows(
         current: ``(k, 4)`` what the channels hold.
         held: ``(k,)`` bones that have a memory in their present rotation mode.
         fk, solved: ``(k, 4)`` the memory: the FK row, and the row that was written.
-        fresh: ``(k, 4)`` components that a curve has just set: they are FK whatever they are.
+        animated: ``(k, 4)`` components that curves set.
+        fresh: the curves have just set them: they are FK whatever they are.
 
     A bone that still holds the written row has its FK row in memory; one that does not
-    was edited, and what it holds is FK.
+    was edited, and what it holds is FK. Components that curves set change without an edit,
+    also when only a curve was edited: they say nothing of the others.
     """
-    untouched = held & np.all((current == solved) | fresh, axis=1)
-    return np.where(untouched[:, None] & ~fresh, fk, current)
+    same = current == solved
+    untouched = held & np.all(same | animated, axis=1)
+    taken = animated if fresh else animated & ~np.all(same, axis=1)[:, None]
+    return np.where(untouched[:, None] & ~taken, fk, current)
 
 
 def change_mode(rows: np.ndarray, before: Sequence[str], after: Sequence[str]) -> np.ndarray:

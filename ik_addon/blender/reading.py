@@ -159,8 +159,7 @@ def _fk_rows(rig: Rig, held: Held, evaluated: bpy.types.Object, fresh: bool) -> 
     other_mode = np.flatnonzero((held.codes != 0) & (held.codes != rig.codes))
     if len(other_mode):
         fk, solved = _converted(rig, other_mode, held.codes, current, fk, solved)
-    components = rig.animated if fresh else np.zeros_like(rig.animated)
-    return memory.fk_rows(current, held.codes != 0, fk, solved, components)
+    return memory.fk_rows(current, held.codes != 0, fk, solved, rig.animated, fresh)
 
 
 def _converted(
@@ -182,9 +181,7 @@ def _converted(
     return fk, solved
 
 
-def _objects(
-    plan: Plan, seen: Sequence[bpy.types.Object], depsgraph: bpy.types.Depsgraph
-) -> np.ndarray:
+def _objects(plan: Plan, seen: Sequence[bpy.types.Object], depsgraph: bpy.types.Depsgraph) -> np.ndarray:
     """World matrices ``(objects, 4, 4)`` of the plan's objects as evaluated."""
     out = np.empty((len(seen) + len(plan.links), 4, 4))
     for place, ob in enumerate(seen):

@@ -338,6 +338,31 @@ def test_a_key_set_on_the_solved_pose_holds(by_hand: bpy.types.Object) -> None:
     assert np.abs(pose(by_hand) - solved).max() <= 2e-6
 
 
+@pytest.mark.parametrize("keyed", [(0,), (0, 2), (0, 1, 2)])
+@pytest.mark.parametrize("mode", ["XYZ", "QUATERNION"])
+def test_an_edited_curve_leaves_the_other_components_alone(
+    by_hand: bpy.types.Object, mode: str, keyed: tuple[int, ...]
+) -> None:
+    """Blender evaluates curves again when one is edited, with no frame change."""
+    thigh, prop = by_hand.pose.bones["thigh"], "rotation_euler" if mode == "XYZ" else "rotation_quaternion"
+    thigh.rotation_mode = mode
+    for index in keyed:
+        thigh.keyframe_insert(prop, index=index, frame=1)
+    go_to(1)
+    wanted = np.array(getattr(thigh, prop), np.float32)
+    chain = add_leg(by_hand, target_location=TARGET)
+    action = by_hand.animation_data.action
+    for step in range(1, 4):
+        wanted[0] = np.float32(wanted[0] + 0.1 * step)
+        action_curves(by_hand)[0].keyframe_points[0].co[1] = wanted[0]
+        action.update_tag()
+        update()
+        assert off(by_hand) <= ON_TARGET
+    chain.influence = 0.0
+    update()
+    assert np.array_equal(np.float32(getattr(thigh, prop)), wanted)
+
+
 def test_removed_keys_leave_the_last_fk_value(by_hand: bpy.types.Object) -> None:
     key_all(by_hand)
     go_to(6)
