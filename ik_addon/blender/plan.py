@@ -235,12 +235,13 @@ class _Compiler:
     def _chain(self, rig: int, i: int) -> core.Chain:
         ob, chain = self.rigs[rig], self.rigs[rig].ik_chains[i]
         name = f"{ob.name}: {chain.name}"
-        text = chains.problem(ob, chain, self.in_the_way[rig])
-        try:
-            bones = chains.resolve(ob, chain)
-        except chains.ChainError:
-            return core.Chain(name=name, rig=rig, solver=chain.solver, bones=(), broken=text)
+        # As evaluated: while a bake or a render reads a frame, the original may hold another one.
         value = self._settings(rig, i)
+        text = chains.problem(ob, value, self.in_the_way[rig]) or self._not_posed(rig, i, value)
+        try:
+            bones = chains.resolve(ob, value)
+        except chains.ChainError:
+            return core.Chain(name=name, rig=rig, solver=value.solver, bones=(), broken=text)
         by_pole = chains.uses_pole(value)
         return core.Chain(
             name=name,
@@ -263,6 +264,21 @@ class _Compiler:
             tolerance=value.tolerance,
             broken=text,
         )
+
+    def _not_posed(self, rig: int, i: int, value: Any) -> str:
+        """Words for a target or pole bone whose armature is left alone now (see `live.solve_group`)."""
+        chain = self.rigs[rig].ik_chains[i]
+        for label, is_used, ob, bone in (
+            ("target", value.target_space == "CUSTOM", chain.target, chain.subtarget),
+            ("pole", value.pole_space == "CUSTOM" and chains.uses_pole(value), chain.pole_target,
+             chain.pole_subtarget),
+        ):  # fmt: skip
+            if is_used and bone and ob not in self.rigs:
+                return (
+                    f"{self.rigs[rig].name}: chain '{chain.name}': the armature of its {label} bone,"
+                    f" '{ob.name}', shows no pose: it is in edit mode or in its rest position"
+                )
+        return ""
 
     def _space(self, rig: int, i: int, value: Any, prop: str) -> core.Space:
         kind = value.target_space if prop == "target" else value.pole_space
@@ -301,7 +317,7 @@ class _Compiler:
         """The bones that chains turn, also those of chains that are broken now: they hold still."""
         held: set[int] = set()
         for rig, ob in enumerate(self.rigs):
-            for chain in ob.ik_chains:
+            for chain in (*ob.ik_chains, *self.seen[rig].ik_chains):
                 try:
                     held.update(self.index[rig, name] for name in chains.held_bones(ob, chain))
                 except chains.ChainError:

@@ -23,7 +23,7 @@ from bone_rigs import (
     update,
 )
 
-from ik_addon.blender import chains, handlers, live
+from ik_addon.blender import chains, handlers, live, ranges
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -585,3 +585,46 @@ def test_a_chain_within_its_tolerance_is_on_target() -> None:
         assert chain.status == "OK", (step, chain.residual)
         off_target = max(off_target, chain.residual)
     assert off_target > 1e-5 * LEG_LENGTH, "the tolerance was used"
+
+
+@pytest.mark.parametrize("role", ["target", "pole"])
+def test_a_bone_of_a_rig_that_shows_no_pose_breaks_the_chain_with_words(
+    role: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The other rig is in its rest position or in edit mode: FK, and no traceback."""
+    other = armature("Other")
+    ob = leg(pole_mode="POINT", pole_location=(0.1, -1.0, 0.5))
+    chain = ob.ik_chains["leg"]
+    setattr(chain, f"{role}_space", "CUSTOM")
+    chain.target, chain.subtarget = (other, "shin") if role == "target" else (None, "")
+    chain.pole_target, chain.pole_subtarget = (other, "shin") if role == "pole" else (None, "")
+    other.data.pose_position = "REST"
+    update()
+    assert chain.status == "BROKEN" and "'Other'" in chain.message and role in chain.message
+    other.data.pose_position = "POSE"
+    update()
+    assert chain.status != "BROKEN"
+    with edit_mode(other):
+        go_to(3)
+        assert chain.status == "BROKEN" and "'Other'" in chain.message
+    update()
+    assert chain.status != "BROKEN"
+    assert "Traceback" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("prop", "first", "second"),
+    [("use_tail", False, True), ("solver", "FABRIK", "TWO_BONE"), ("target_space", "WORLD", "ARMATURE")],
+)
+def test_a_range_does_not_depend_on_the_frame_that_is_shown(prop: str, first: Any, second: Any) -> None:
+    ob = leg(solver="FABRIK")
+    ob.location.x = 0.05
+    for frame, value in ((1, first), (10, second)):
+        setattr(ob.ik_chains["leg"], prop, value)
+        ob.ik_chains["leg"].keyframe_insert(prop, frame=frame)
+    tips = []
+    for shown in (1, 10):
+        go_to(shown)
+        solution = ranges.run(ranges.solve_range(bpy.context.scene, [ob], [1.0, 10.0]))
+        tips.append(solution.chains[0].tip)
+    assert np.array_equal(*tips)
