@@ -10,6 +10,7 @@ from typing import Any
 import bpy
 
 from . import anchors, animation, bake_store, memory, paths, placing
+from .joint_limits import is_local_limit
 from .obstacles import obstacles
 from .state import STATE
 
@@ -115,6 +116,8 @@ def problem(ob: bpy.types.Object, chain: Any, in_the_way: Mapping[str, str] | No
     for bone in turned:
         if bone in reasons:
             return f"{who}: {reasons[bone]}"
+        if not chain.use_limits and any(map(is_local_limit, ob.pose.bones[bone].constraints)):
+            return f"{who}: bone '{bone}' has a Limit Rotation constraint; mute it, or switch Use Limits on"
     for label, space, target, bone in (
         ("target", chain.target_space, chain.target, chain.subtarget),
         ("pole", chain.pole_space, chain.pole_target, chain.pole_subtarget),

@@ -12,6 +12,7 @@ import numpy as np
 from ..core.channels import from_quaternion
 from ..core.pipeline import Solution, solve
 from . import anchors, memory
+from .joint_limits import constrained_bones
 from .plan import (
     Plan,
     Rig,
@@ -27,9 +28,13 @@ from .state import STATE
 
 @dataclass
 class Compiled:
-    """The plans of a group of rigs: one for each set of values of animated discrete settings."""
+    """The plans of a group of rigs: one for each set of values of animated discrete settings.
+
+    They hold while the rigs' fingerprints do; `constrained` are the bones with Limit Rotation.
+    """
 
     fingerprints: list[tuple]
+    constrained: list[list[str]]
     discrete: tuple[tuple[str, ...], ...]
     is_discrete: bool
     plans: dict[tuple, Plan] = field(default_factory=dict)
@@ -92,20 +97,25 @@ def _shows_pose(ob: bpy.types.Object, evaluated: bpy.types.Object) -> bool:
 def plan_of(rigs: Sequence[bpy.types.Object], seen: Sequence[bpy.types.Object]) -> Plan:
     """The plan of a group of rigs: the one at hand while nothing it rests on has changed."""
     key = tuple(ob.session_uid for ob in rigs)
-    now = [fingerprint(ob) for ob in rigs]
     compiled = STATE.plans.get(key)
-    if compiled is None or compiled.fingerprints != now:
+    if compiled is None or compiled.fingerprints != _fingerprints(rigs, compiled.constrained):
         for ob in rigs:
             anchors.take_renames(ob)
             memory.release_unused(ob)
         names = animated_discrete(rigs)
-        compiled = STATE.plans[key] = Compiled(now, names, any(names))
+        constrained = [constrained_bones(ob) for ob in rigs]
+        compiled = Compiled(_fingerprints(rigs, constrained), constrained, names, any(names))
+        STATE.plans[key] = compiled
     values = discrete_values(compiled.discrete, seen) if compiled.is_discrete else ()
     plan = compiled.plans.get(values)
     if plan is None:
         plan = compiled.plans[values] = compile_plan(rigs, seen)
         _tell_broken(plan, rigs)
     return plan
+
+
+def _fingerprints(rigs: Sequence[bpy.types.Object], constrained: Sequence[Sequence[str]]) -> list[tuple]:
+    return [fingerprint(ob, names) for ob, names in zip(rigs, constrained, strict=True)]
 
 
 def _tell_broken(plan: Plan, rigs: Sequence[bpy.types.Object]) -> None:

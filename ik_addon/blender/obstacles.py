@@ -8,6 +8,7 @@ from typing import Any
 import bpy
 
 from . import animation
+from .joint_limits import is_local_limit
 from .relations import is_active
 
 
@@ -15,12 +16,12 @@ def obstacles(ob: bpy.types.Object) -> dict[str, str]:
     """The bones of `ob` that no chain can turn now, each with the reason.
 
     Blender applies constraints and drivers after what a chain writes. They count while
-    they are not muted and have influence.
+    they are not muted and have influence; the joint limits that chains keep do not.
     """
     found: dict[str, str] = {}
     for bone in ob.pose.bones:
         for constraint in bone.constraints:
-            if not is_active(constraint):
+            if not is_active(constraint) or is_local_limit(constraint):
                 continue
             what = f"the constraint '{constraint.name}' of bone '{bone.name}'"
             for name in [bone.name, *_ik_bones(bone, constraint)]:

@@ -13,7 +13,7 @@ import numpy as np
 from ..core import limb
 from ..core import stage as core
 from ..core.skeleton import InheritScale, Skeleton
-from . import animation, chains, memory, relations
+from . import animation, chains, joint_limits, memory, relations
 from .dependencies import Dependencies
 from .obstacles import obstacles
 
@@ -22,7 +22,8 @@ POLE_MODES = {"AUTO": core.AUTO, "DIRECTION": core.DIRECTION, "POINT": core.POIN
 # a plan of its own.
 DISCRETE = (
     "solver", "use_tail", "target_space", "use_rotation", "pole_mode", "pole_space", "use_planar",
-    "planar_axis", "limb_mode", "aim_mode", "aim_axis", "up_axis", "use_lean", "iterations", "tolerance",
+    "planar_axis", "use_limits", "limb_mode", "aim_mode", "aim_axis", "up_axis", "use_lean", "iterations",
+    "tolerance",
 )  # fmt: skip
 # A rest pose bent by less than this (radians) is straight: its plane would be noise.
 STRAIGHT = 2e-3
@@ -84,11 +85,16 @@ class Plan:
     object_rows: dict[tuple, Any] = field(default_factory=dict)
 
 
-def fingerprint(ob: bpy.types.Object) -> tuple:
-    """What a plan of the object rests on: it must be compiled again when this changes."""
+def fingerprint(ob: bpy.types.Object, constrained: Sequence[str]) -> tuple:
+    """What a plan of the object rests on: it must be compiled again when this changes.
+
+    Args:
+        constrained: the bones with Limit Rotation constraints.
+    """
     codes = np.empty(len(ob.pose.bones), np.int32)
     ob.pose.bones.foreach_get("rotation_mode", codes)
-    return (ob.name, len(ob.ik_chains), codes.tobytes(), animation.signature(ob))
+    limits = joint_limits.fingerprint(ob, constrained)
+    return (ob.name, len(ob.ik_chains), codes.tobytes(), limits, animation.signature(ob))
 
 
 def animated_discrete(rigs: Sequence[bpy.types.Object]) -> tuple[tuple[str, ...], ...]:
@@ -243,13 +249,16 @@ class _Compiler:
         except chains.ChainError:
             return core.Chain(name=name, rig=rig, solver=value.solver, bones=(), broken=text)
         by_pole = chains.uses_pole(value)
+        takes_rotation = value.use_rotation and bool(bones.end)
+        written = (*bones.turned, bones.end) if takes_rotation else bones.turned
         return core.Chain(
             name=name,
             rig=rig,
             solver=value.solver,
             bones=tuple(self.index[rig, bone] for bone in bones.turned),
             end=self.index[rig, bones.end] if bones.end else -1,
-            use_rotation=value.use_rotation and bool(bones.end),
+            use_rotation=takes_rotation,
+            limits=joint_limits.chain_limits(ob, written) if value.use_limits else (),
             target=core.Space() if text else self._space(rig, i, value, "target"),
             pole=self._space(rig, i, value, "pole_target") if by_pole and not text else core.Space(),
             pole_mode=POLE_MODES[value.pole_mode] if by_pole else core.AUTO,

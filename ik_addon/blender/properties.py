@@ -302,6 +302,9 @@ class IKChain(bpy.types.PropertyGroup):
         subtype="FACTOR",
         precision=3,
     )
+    use_limits: _bool(
+        "Limits", "Keep the bones' IK limits and locks, and Limit Rotation constraints in local space", True
+    )
     iterations: IntProperty(
         name="Iterations",
         description="Most passes of an iterative solver",

@@ -22,8 +22,10 @@ Rotations are unit quaternions ``(..., 4)``, w x y z; angles are radians.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -41,6 +43,15 @@ _GIMBAL = 1e-9
 # Euler angle and half their sum: (z - x, w + y) and (z + x, w - y).
 _PARTS = np.array([[0.0, 0.0, 1.0, 1.0], [-1.0, 1.0, 0.0, 0.0], [0.0, 0.0, 1.0, -1.0], [1.0, 1.0, 0.0, 0.0]])
 _SUMS = np.array([[-1.0, 0.0, 1.0], [1.0, 0.0, 1.0]])
+
+
+class JointLimit(NamedTuple):
+    """Ranges of the Euler angles of one bone, as `JointLimits` of many: radians, infinite: free."""
+
+    lower: tuple[float, float, float] = (-np.inf, -np.inf, -np.inf)
+    upper: tuple[float, float, float] = (np.inf, np.inf, np.inf)
+    locked: tuple[bool, bool, bool] = (False, False, False)
+    order: str = "XYZ"
 
 
 @dataclass(frozen=True)
@@ -88,6 +99,15 @@ class JointLimits:
             ("order", order),
         ):
             object.__setattr__(self, name, value)
+
+    @classmethod
+    def of(cls, chains: Sequence[Sequence[JointLimit]]) -> JointLimits:
+        """The limits ``(m, n)`` of m chains of n bones."""
+        lower, upper, locked, order = (
+            np.array([[getattr(bone, name) for bone in chain] for chain in chains])
+            for name in JointLimit._fields
+        )
+        return cls(lower, upper, locked, order)
 
     @cached_property
     def binding(self) -> np.ndarray:
@@ -243,6 +263,13 @@ class Box:
             return rotation
         vector = self.naming.vectors_to_stored(rotation[..., 1:])
         return np.concatenate([rotation[..., :1], vector], axis=-1)
+
+    def bones(self, at: slice) -> Box:
+        """The boxes of some of the n bones."""
+        naming = self.naming
+        if naming is not None:
+            naming = EulerNaming(naming.axes[..., at, :], naming.signs[..., at, :])
+        return Box(self.lower[..., at, :], self.upper[..., at, :], naming)
 
     def pick(self, at: np.ndarray | tuple, batch: tuple[int, ...] | None = None) -> Box:
         """The boxes of an index into the leading dimensions, spread to ``batch`` before."""

@@ -13,6 +13,8 @@ import numpy as np
 
 from . import aim, carried, ccd, fabrik, limb, planar, two_bone
 from .job import ChainJob, ChainResult, Status
+from .limited import JointChain, solve_limited
+from .limits import Box
 from .reach import ease_target
 from .skeleton import basis_from_pose, pose_from_basis
 from .spine import lean_target
@@ -336,6 +338,11 @@ def _reach(
             # The lone bone took its share in the first pass.
             settings = {**settings, "share": np.zeros(weight.shape), "share_max": np.zeros(weight.shape)}
             pole = _pole(work, group, settings, joints)
+    if group.limits is not None:
+        has_pole = np.broadcast_to(pole.get("pole_mask", False), weight.shape)
+        box = group.limits.box(work.rotation[:, group.slots[:, : solved.shape[2]]])
+        solved, bound = _within_limits(work, group, box, solved, eased, orientation, has_pole)
+        status = np.where(bound, np.int8(Status.LIMIT), status)
     _blend(work, group, solved, weight)
     if eased is not target:
         # The tip stops short because softness says so, not because a solver failed.
@@ -384,7 +391,13 @@ def _aim(
         status = np.where(limited, np.int8(Status.LIMIT), result.status)
     if weight.any():
         turn = wanted @ np.swapaxes(now, -1, -2)
-        _blend(work, group, _turn(work, group, turn[:, :, None], None), weight)
+        solved = _turn(work, group, turn[:, :, None], None)
+        if group.limits is not None:
+            kept = group.limits.box(work.rotation[:, group.slots]).clamp(solved)
+            status = np.where((kept != solved).any(axis=(-1, -2)), np.int8(Status.LIMIT), status)
+            solved = kept
+            _set_channels(work, group, solved)
+        _blend(work, group, solved, weight)
     return _Goal(group, target, orientation, size, status, weight)
 
 
@@ -406,6 +419,50 @@ def _turn(work: _Work, group: Group, rotations: np.ndarray, orientation: np.ndar
     if group.plain and _is_rigid(work, group):
         return _turn_rigid(work, group, wanted)
     return _turn_any(work, group, wanted)
+
+
+def _within_limits(
+    work: _Work,
+    group: Group,
+    box: Box,
+    solved: np.ndarray,
+    target: np.ndarray,
+    orientation: np.ndarray | None,
+    has_pole: np.ndarray,
+) -> tuple[np.ndarray, np.ndarray]:
+    """The solved channels ``(F, m, b, 4)`` brought inside the joint limits, and the pose.
+
+    Returns:
+        the channels, and ``(F, m)`` where a limit keeps the tip away.
+    """
+    columns = group.solved
+    exceeded = box.exceeded(solved)
+    if not exceeded.any():
+        return solved, exceeded
+    wanted = solved[:, :, :columns]
+    pose = rotation_part(work.pose[:, group.bones[:, :columns]])
+    joints = _joints(work, group)
+    before = np.concatenate([np.broadcast_to(np.eye(3), pose[:, :, :1].shape), pose[:, :, :-1]], axis=2)
+    back = np.swapaxes(pose, -1, -2)
+    chain = JointChain(
+        base=np.broadcast_to(np.eye(3), pose[:, :, 0].shape),
+        root=joints[:, :, 0],
+        rest=np.swapaxes(before, -1, -2) @ pose @ np.swapaxes(quaternion_to_matrix(wanted), -1, -2),
+        step=transform_vector(back, joints[:, :, 1:] - joints[:, :, :-1]),
+    )
+    inner = box.bones(slice(columns))
+    fk = work.rotation[:, group.slots[:, :columns]]
+    result = solve_limited(chain, target, wanted, inner, fk, has_pole)
+    solved = solved.copy()
+    solved[:, :, :columns] = result.rotation
+    _set_channels(work, group, solved)
+    if orientation is not None:
+        # The end bone keeps the target's rotation as far as its own limits let it.
+        still = np.broadcast_to(np.eye(3), (*result.rotation.shape[:-1], 3, 3))
+        end = _turn(work, group, still, orientation)[:, :, columns:]
+        solved[:, :, columns:] = box.bones(slice(columns, None)).clamp(end)
+        _set_channels(work, group, solved)
+    return solved, result.bound
 
 
 def _is_rigid(work: _Work, group: Group) -> bool:

@@ -16,6 +16,7 @@ import numpy as np
 
 from . import limb
 from .job import Status
+from .limits import JointLimit, JointLimits
 from .skeleton import Skeleton
 
 WORLD, ARMATURE, OBJECT, BONE = range(4)
@@ -54,6 +55,7 @@ class Chain:
         limb_mode, aim_mode, aim_axis, up_axis: as the settings of the same names.
         use_lean: the target is derived, see `spine.lean_target`.
         iterations, tolerance: of the iterative solvers.
+        limits: `limits.JointLimit` of each bone of `written`, or () where none is kept.
         broken: why the chain cannot be solved, or an empty string.
     """
 
@@ -75,6 +77,7 @@ class Chain:
     use_lean: bool = False
     iterations: int = 100
     tolerance: float = 1e-6
+    limits: tuple[JointLimit, ...] = ()
     broken: str = ""
 
     @property
@@ -107,7 +110,8 @@ class Chain:
             special = (self.limb_mode,)
         elif self.solver in ("FABRIK", "CCD"):
             special = (self.iterations, self.tolerance, self.use_lean)
-        return (self.solver, len(self.bones), self.end >= 0, self.use_rotation, self.planar_axis, special)
+        size = (len(self.bones), self.end >= 0, self.use_rotation)
+        return (self.solver, *size, self.planar_axis, bool(self.limits), special)
 
 
 class SpaceTable:
@@ -142,6 +146,7 @@ class Group:
         slots: ``(m, b)`` places of `bones` in `Stage.posed`.
         solved: number of columns of `bones` that the position solver turns.
         plain: all its bones inherit rotation and scale in full and have local location.
+        limits: of the bones that are turned, the end bone included; None: all are free.
     """
 
     example: Chain
@@ -157,6 +162,7 @@ class Group:
     target: SpaceTable
     pole: SpaceTable
     pole_mode: np.ndarray
+    limits: JointLimits | None
 
     @cached_property
     def has_pole(self) -> bool:
@@ -295,4 +301,5 @@ class Stage:
             target=SpaceTable([c.target for c in chains], rig, self),
             pole=SpaceTable([c.pole for c in chains], rig, self),
             pole_mode=np.array([c.pole_mode for c in chains]),
+            limits=JointLimits.of([c.limits for c in chains]) if chains[0].limits else None,
         )

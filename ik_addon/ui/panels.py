@@ -180,6 +180,7 @@ class IKCHAIN_PT_solver(ChainSubPanel, bpy.types.Panel):
         if chain.solver == "AIM":
             column.prop_search(chain, "end_bone", ob.data, "bones", text="Bone")
             _draw_aim(layout.column(), chain)
+            layout.prop(chain, "use_limits")
             return
         column.prop_search(chain, "root_bone", ob.data, "bones")
         column.prop_search(chain, "end_bone", ob.data, "bones")
@@ -191,6 +192,7 @@ class IKCHAIN_PT_solver(ChainSubPanel, bpy.types.Panel):
                 column.prop(chain, "share")
             if chain.limb_mode == "CLAVICLE":
                 column.prop(chain, "share_max")
+        column.prop(chain, "use_limits")
         column.prop(chain, "softness")
         if chain.solver == "TWO_BONE":
             column.prop(chain, "use_planar")

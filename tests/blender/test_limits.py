@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Joint limits on pose bones, judged by the evaluated pose: kept, told, and with a pole."""
+
+from math import pi, radians
+
+import bpy
+import numpy as np
+import pytest
+from bone_rigs import armature, go_to, head, update
+from mathutils import Euler
+
+from ik_addon.blender import chains
+
+LIMB = (
+    ("upper", "", (0, 0, 2), (0, 0, 1)),
+    ("lower", "upper", (0, 0, 1), (0, 0, 0)),
+    ("hand", "lower", (0, 0, 0), (0, 0, -0.3)),
+)
+
+
+def limit_rotation(bone: bpy.types.PoseBone, **ranges: tuple[float, float]) -> bpy.types.Constraint:
+    """A Limit Rotation constraint in local space; ranges in degrees, by axis."""
+    constraint = bone.constraints.new("LIMIT_ROTATION")
+    constraint.owner_space = "LOCAL"
+    for axis, (low, high) in ranges.items():
+        setattr(constraint, f"use_limit_{axis}", True)
+        setattr(constraint, f"min_{axis}", radians(low))
+        setattr(constraint, f"max_{axis}", radians(high))
+    return constraint
+
+
+def limit_ik(bone: bpy.types.PoseBone, **ranges: tuple[float, float]) -> None:
+    for axis, (low, high) in ranges.items():
+        setattr(bone, f"use_ik_limit_{axis}", True)
+        setattr(bone, f"ik_min_{axis}", radians(low))
+        setattr(bone, f"ik_max_{axis}", radians(high))
+
+
+def channel_angles(ob: bpy.types.Object, name: str) -> np.ndarray:
+    """XYZ Euler angles (degrees) of the bone relative to its rest pose, from evaluated matrices."""
+    seen = ob.evaluated_get(bpy.context.evaluated_depsgraph_get()).pose.bones[name]
+    local = seen.bone.convert_local_to_pose(
+        seen.matrix,
+        seen.bone.matrix_local,
+        parent_matrix=seen.parent.matrix if seen.parent else seen.matrix.Identity(4),
+        parent_matrix_local=seen.bone.parent.matrix_local if seen.parent else seen.matrix.Identity(4),
+        invert=True,
+    )
+    return np.degrees(np.array(local.to_euler("XYZ")))
+
+
+def limb(**settings: object) -> tuple[bpy.types.Object, bpy.types.PropertyGroup]:
+    ob = armature(bones=LIMB)
+    return ob, chains.add(ob, "upper", "hand", name="limb", use_tail=False, **settings)
+
+
+@pytest.mark.parametrize("side", [(1, 0, 0), (0, 0, 1), (-1, 0, 0), (0, 1, 0), (0, -1, 0)])
+def test_a_limit_is_kept_with_a_pole_on_any_side(fresh: bpy.types.Scene, side: tuple) -> None:
+    """Where Blender's own IK leaves a limit of 10 degrees at 90 and 180."""
+    ob, chain = limb(pole_mode="DIRECTION", pole_location=side, target_location=(0.2, 0.3, 0.7))
+    limit_ik(ob.pose.bones["upper"], x=(-10, 10), y=(-10, 10), z=(-10, 10))
+    update()
+    assert np.abs(channel_angles(ob, "upper")).max() <= 10.0 + 1e-4
+    gap = np.linalg.norm(np.array(head(ob, "hand")) - (0.2, 0.3, 0.7))
+    assert chain.residual == pytest.approx(gap, abs=1e-5)
+    assert (chain.status == "LIMIT") == (gap > 1e-5)
+
+
+@pytest.mark.parametrize("target", [(0.0, 0.0, 1.25), (0.0, -0.4, 0.6), (0.3, 0.2, 0.9)])
+def test_a_knee_keeps_a_minimum_bend_above_zero(fresh: bpy.types.Scene, target: tuple) -> None:
+    ob, chain = limb(target_location=target)
+    limit_rotation(ob.pose.bones["lower"], x=(20, 140), y=(0, 0), z=(0, 0))
+    for frame in range(3):
+        go_to(frame)
+        angles = channel_angles(ob, "lower")
+        assert 20.0 - 1e-4 <= angles[0] <= 140.0 + 1e-4
+        assert np.abs(angles[1:]).max() <= 1e-3
+    assert np.linalg.norm(np.array(head(ob, "hand")) - target) < 1e-5, "reachable with the knee bent"
+    assert chain.status == "OK"
+    chain.target_location = (0.0, 0.0, -0.2)  # a straight leg would reach 0, this one cannot
+    update()
+    assert channel_angles(ob, "lower")[0] == pytest.approx(20.0, abs=1e-3)
+    shortest = 2.0 - 2.0 * np.cos(radians(10.0))
+    assert chain.residual == pytest.approx(0.2 + shortest, abs=1e-5)
+
+
+def test_a_range_across_180_degrees_is_kept(fresh: bpy.types.Scene) -> None:
+    ob, chain = limb(target_location=(0.0, 0.3, 1.2))
+    ob.pose.bones["lower"].rotation_mode = "XYZ"
+    ob.pose.bones["lower"].rotation_euler = (pi * 0.95, 0, 0)
+    limit_rotation(ob.pose.bones["lower"], x=(150, 210), y=(0, 0), z=(0, 0))
+    update()
+    angle = channel_angles(ob, "lower")
+    wrapped = Euler(np.radians(angle), "XYZ")
+    wrapped.make_compatible(Euler((pi, 0, 0), "XYZ"))
+    assert 150.0 - 1e-3 <= np.degrees(wrapped.x) <= 210.0 + 1e-3
+    assert chain.status in {"LIMIT", "OK"}
+
+
+def test_a_locked_axis_keeps_its_fk_angle(fresh: bpy.types.Scene) -> None:
+    ob = armature(bones=LIMB)
+    lower = ob.pose.bones["lower"]
+    lower.rotation_mode = "XYZ"
+    lower.rotation_euler = (radians(40), radians(15), radians(-5))
+    lower.lock_ik_y = lower.lock_ik_z = True
+    update()
+    chain = chains.add(ob, "upper", "hand", name="limb", use_tail=False)
+    for target in ((0.2, -0.4, 0.9), (0.5, 0.1, 1.1), (0.0, -0.9, 1.8)):
+        chain.target_location = target
+        update()
+        assert channel_angles(ob, "lower")[1:] == pytest.approx([15.0, -5.0], abs=1e-3)
+        assert np.linalg.norm(np.array(head(ob, "hand")) - target) < 1e-4
+
+
+@pytest.mark.parametrize("solver", ["TWO_BONE", "FABRIK", "CCD"])
+def test_every_solver_keeps_the_limits(fresh: bpy.types.Scene, solver: str) -> None:
+    ob, chain = limb(solver=solver, target_location=(0.7, 0.5, 1.0))
+    limit_ik(ob.pose.bones["upper"], x=(-20, 30), y=(-5, 5), z=(-30, 20))
+    limit_ik(ob.pose.bones["lower"], x=(-60, 60), y=(-5, 5), z=(-60, 60))
+    rng = np.random.default_rng(5)
+    for target in rng.uniform((-1, -1, 0.2), (1, 1, 1.8), (12, 3)):
+        chain.target_location = target
+        update()
+        x, y, z = channel_angles(ob, "upper")
+        assert -20 - 1e-3 <= x <= 30 + 1e-3 and abs(y) <= 5 + 1e-3 and -30 - 1e-3 <= z <= 20 + 1e-3
+        gap = np.linalg.norm(np.array(head(ob, "hand")) - target)
+        assert chain.residual == pytest.approx(gap, abs=1e-5)
+
+
+def test_switching_limits_off_frees_the_joints_and_names_what_still_holds(fresh: bpy.types.Scene) -> None:
+    ob, chain = limb(target_location=(0.0, -0.6, 1.0))
+    limit_ik(ob.pose.bones["upper"], x=(-1, 1), y=(-1, 1), z=(-1, 1))
+    update()
+    assert chain.status == "LIMIT"
+    chain.use_limits = False
+    update()
+    assert chain.status == "OK"
+    limit_rotation(ob.pose.bones["upper"], x=(-1, 1))
+    update()
+    assert chain.status == "BROKEN" and "Limit Rotation" in chain.message
+
+
+def test_editing_a_limit_is_seen_at_once(fresh: bpy.types.Scene) -> None:
+    ob, chain = limb(target_location=(0.0, -0.6, 1.0))
+    constraint = limit_rotation(ob.pose.bones["upper"], x=(-5, 5), y=(-5, 5), z=(-5, 5))
+    go_to(2)
+    assert np.abs(channel_angles(ob, "upper")).max() <= 5.0 + 1e-3
+    for axis in "xyz":
+        setattr(constraint, f"min_{axis}", radians(-12))
+        setattr(constraint, f"max_{axis}", radians(12))
+    go_to(3)
+    assert 5.5 <= np.abs(channel_angles(ob, "upper")).max() <= 12.0 + 1e-3
+
+
+def test_an_aimed_bone_stops_at_its_limit(fresh: bpy.types.Scene) -> None:
+    ob = armature(bones=LIMB)
+    chain = chains.add(ob, "hand", "hand", name="look", solver="AIM", aim_axis="Y", target_location=(1, 0, 0))
+    limit_ik(ob.pose.bones["hand"], x=(-15, 15), y=(-15, 15), z=(-15, 15))
+    update()
+    assert np.abs(channel_angles(ob, "hand")).max() <= 15.0 + 1e-3
+    assert chain.status == "LIMIT" and chain.residual > 0.1
