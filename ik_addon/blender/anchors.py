@@ -10,6 +10,8 @@ driver for all chains, since Blender looks up each driver's property in each eva
 
 from __future__ import annotations
 
+import random
+
 import bpy
 
 from .state import STATE
@@ -53,6 +55,14 @@ def _ensure_driver(ob: bpy.types.Object) -> bpy.types.Driver:
     return driver
 
 
+def _new_number(ob: bpy.types.Object) -> int:
+    """A number that no other chain of `ob` has, nor one that its library may get later."""
+    if ob.override_library:
+        # Backups of bakes store it in single precision.
+        return random.randrange(2**16, 2**24)
+    return 1 + max(other.uid for other in ob.ik_chains)
+
+
 def hold_names(ob: bpy.types.Object, chain: bpy.types.PropertyGroup) -> None:
     """Make the driver of `ob` hold the names that the properties of `chain` have now.
 
@@ -61,7 +71,7 @@ def hold_names(ob: bpy.types.Object, chain: bpy.types.PropertyGroup) -> None:
     if STATE.taking_renames:
         return
     if not chain.uid:
-        chain.uid = 1 + max(other.uid for other in ob.ik_chains)
+        chain.uid = _new_number(ob)
     for kind in LINKS:
         wanted = _wanted(ob, chain, kind)
         driver = _ensure_driver(ob) if wanted else _driver(ob)

@@ -371,6 +371,23 @@ def test_own_chains_of_an_override_move_and_go(override: bpy.types.Object, tmp_p
     assert names(reload(tmp_path / "shot.blend")) == ["leg", "aim", "toe"]
 
 
+def test_a_chain_that_the_library_gets_later_stays_apart_from_own_ones(
+    override: bpy.types.Object, tmp_path: Any
+) -> None:
+    """Both got their driver variables without knowing of each other."""
+    shot, library = str(tmp_path / "shot.blend"), str(tmp_path / "library.blend")
+    bpy.ops.wm.save_as_mainfile(filepath=shot)
+    bpy.ops.wm.open_mainfile(filepath=library)
+    bpy.ops.ik_chain.add(object="Rig", name="late", end_bone="foot", solver="AIM")
+    bpy.ops.wm.save_as_mainfile(filepath=library)
+    bpy.ops.wm.open_mainfile(filepath=shot)
+    bpy.context.scene.frame_set(2)
+    ob = bpy.data.objects["Rig", None]
+    ends = {chain.name: chain.end_bone for chain in ob.ik_chains}
+    assert ends == {"leg": "shin", "aim": "hips", "toe": "foot", "own": "control", "late": "foot"}
+    assert len({chain.uid for chain in ob.ik_chains}) == len(ob.ik_chains)
+
+
 # Baking
 
 
