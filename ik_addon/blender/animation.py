@@ -47,6 +47,16 @@ def _unmuted(strips: Any) -> Iterator[bpy.types.NlaStrip]:
             yield from _unmuted(strip.strips)
 
 
+def all_strips(ob: bpy.types.ID) -> Iterator[bpy.types.NlaStrip]:
+    """The NLA strips of an ID, playing or not, those inside meta strips included."""
+    data = ob.animation_data
+    pending = [strip for track in data.nla_tracks for strip in track.strips] if data else []
+    while pending:
+        strip = pending.pop()
+        pending.extend(strip.strips)
+        yield strip
+
+
 def action_plays(ob: bpy.types.ID) -> bool:
     """Whether the assigned action is evaluated: a solo NLA track keeps it out."""
     data = ob.animation_data

@@ -3,6 +3,7 @@
 
 import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import bpy
@@ -203,3 +204,13 @@ def test_thousands_of_curves(fresh: Any) -> None:
     assert best(animation.signature) < 0.5e-3
     assert best(animation.animated_chain_settings) < 0.5e-3
     assert best(animation.animated_rotation_components) < 30e-3
+
+
+def test_all_strips_are_found_inside_meta_strips_and_muted_ones_too() -> None:
+    """Made by hand: no function of Blender makes meta strips without a window."""
+    inner, muted = SimpleNamespace(strips=()), SimpleNamespace(strips=(), mute=True)
+    meta = SimpleNamespace(strips=(inner,))
+    data = SimpleNamespace(nla_tracks=[SimpleNamespace(strips=(meta, muted))])
+    found = animation.all_strips(SimpleNamespace(animation_data=data))
+    assert {id(strip) for strip in found} == {id(inner), id(muted), id(meta)}
+    assert not list(animation.all_strips(SimpleNamespace(animation_data=None)))

@@ -44,6 +44,7 @@ def refused(operator: Any, **properties: Any) -> str:
 
 # Adding
 
+
 @pytest.mark.parametrize(
     ("selected", "active", "properties", "expected"),
     [
@@ -251,6 +252,7 @@ def test_add_refuses_in_object_and_edit_mode(rig: bpy.types.Object) -> None:
 
 # Removing and moving
 
+
 @pytest.fixture
 def three(rig: bpy.types.Object) -> bpy.types.Object:
     for name, end in (("leg", "shin"), ("aim", "hips"), ("toe", "foot")):
@@ -298,6 +300,30 @@ def test_move_keeps_curves_and_drivers_on_their_chain(three: bpy.types.Object) -
     assert {c.name: (c.influence, c.softness) for c in seen} == {
         "aim": (1.0, 0.0), "toe": (1.0, 0.125), "leg": (0.25, 0.0)
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("operator", ["move", "remove"])
+def test_another_rig_that_plays_the_same_action_keeps_its_curves(
+    three: bpy.types.Object, operator: str
+) -> None:
+    """As after duplicating a rig: its chains stand as they stood, so their curves must stay, too."""
+    three.ik_chains["toe"].influence = 0.25
+    three.ik_chains["toe"].keyframe_insert("influence", frame=1)
+    other = three.copy()
+    bpy.context.scene.collection.objects.link(other)
+    assert other.animation_data.action == three.animation_data.action
+    if operator == "move":
+        bpy.ops.ik_chain.move(object="Rig", chain="toe", direction="UP")
+    else:
+        bpy.ops.ik_chain.remove(object="Rig", chain="leg")
+    for ob in (three, other):
+        for chain in ob.ik_chains:
+            chain.influence = 1.0
+    bpy.context.scene.frame_set(5)
+    graph = bpy.context.evaluated_depsgraph_get()
+    for ob in (three, other):
+        influences = {chain.name: chain.influence for chain in ob.evaluated_get(graph).ik_chains}
+        assert influences == {name: 0.25 if name == "toe" else 1.0 for name in names(ob)}
 
 
 @pytest.mark.parametrize(
