@@ -151,8 +151,28 @@ def solve(stage: Stage, batch: Batch, bend_path: carried.BendPath | None = None)
         _repose(work)
     for goal in work.goals:
         _measure(work, goal)
+    if not np.isfinite(work.rotation.sum() + work.residual.sum()):
+        _hold_lost_chains(work)
     pose = work.pose[:, :-1]
     return Solution(work.rotation, work.changed, work.residual, work.status, work.tip, pose)
+
+
+def _hold_lost_chains(work: _Work) -> None:
+    """Chains keep their FK channels and are BROKEN where what they were given is no number.
+
+    A NaN that reached a bone would end up in the memory of its FK pose and stay for good.
+    """
+    stage = work.stage
+    lost_bones = ~np.isfinite(work.rotation).all(axis=-1)
+    for number, chain in enumerate(stage.chains):
+        slots = np.flatnonzero(np.isin(stage.posed, chain.written))
+        lost = lost_bones[:, slots].any(axis=1) | ~np.isfinite(work.residual[:, number])
+        lost_bones[:, slots] |= lost[:, None]
+        work.status[lost, number] = Status.BROKEN
+        work.residual[lost, number] = 0.0
+        work.tip[lost, number] = 0.0
+    work.rotation = np.where(lost_bones[..., None], work.batch.rotation, work.rotation)
+    work.changed &= ~lost_bones
 
 
 def _start(stage: Stage, batch: Batch) -> _Work:

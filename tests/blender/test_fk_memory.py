@@ -476,3 +476,26 @@ def test_a_driven_target_is_followed_in_the_same_frame(by_hand: bpy.types.Object
     for frame in (1, 7, 12, 3):
         go_to(frame)
         assert off(by_hand, (0.1, -0.2, 0.1 + 0.03 * frame)) <= ON_TARGET
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("where", ["setting", "object"])
+def test_a_target_that_is_no_number_leaves_the_fk_pose_in_memory(
+    by_hand: bpy.types.Object, where: str
+) -> None:
+    fk = pose(by_hand)
+    goal = empty("Goal", TARGET)
+    chain = add_leg(by_hand, target_space="CUSTOM", target=goal, target_location=(0, 0, 0))
+    if where == "setting":
+        chain.target_location.x = float("nan")
+    else:
+        goal.location.x = float("nan")
+    update()
+    assert chain.status == "BROKEN" and chain.residual == 0.0
+    assert np.array_equal(pose(by_hand), fk)
+    chain.target_location.x, goal.location.x = 0.0, TARGET[0]
+    update()
+    assert off(by_hand) <= ON_TARGET
+    chains.remove(by_hand, 0)
+    update()
+    assert np.array_equal(pose(by_hand), fk)

@@ -407,3 +407,39 @@ def test_a_broken_chain_holds_still_and_says_so():
     assert (solution.status == Status.BROKEN).all()
     assert not solution.changed.any()
     assert np.array_equal(solution.rotation, shot.rotation[:, scene.posed])
+
+
+@pytest.mark.filterwarnings("ignore:invalid value")
+@pytest.mark.parametrize("solver", ["TWO_BONE", "FABRIK", "CCD", "AIM", "MATCH_ROTATION"])
+@pytest.mark.parametrize("name", ["target_location", "target_rotation", "pole_location", "influence"])
+def test_what_is_no_number_never_reaches_a_bone(solver, name):
+    """In one of the frames, beside a chain that goes on."""
+    rng = np.random.default_rng(53)
+    bones = skeleton(rng)
+    space = {"target": stage.Space(stage.ARMATURE), "pole": stage.Space(stage.ARMATURE)}
+    space["pole_mode"] = stage.POINT
+    if solver in ("AIM", "MATCH_ROTATION"):
+        mode = "LOOK_AT" if solver == "AIM" else solver
+        chain = stage.Chain("rig: arm", 0, "AIM", (UPPER,), aim_mode=mode, **space)
+    else:
+        chain = stage.Chain("rig: arm", 0, solver, (UPPER, LOWER), end=HAND, use_rotation=True, **space)
+    other = stage.Chain("rig: other", 0, "AIM", (LOOSE,), target=stage.Space(stage.ARMATURE))
+    shot, scene = Shot(rng, bones), build(bones, [chain, other])
+    values = {"target_location": 1.0, "pole_location": 2.0}
+    batch = shot.batch(scene, **values)
+    good = pipeline.solve(scene, batch)
+    settings = {key: array.copy() for key, array in batch.settings.items()}
+    settings[name][2, 0] = np.nan
+    found = pipeline.solve(scene, replace(batch, settings=settings))
+    for field in ("rotation", "residual", "tip"):
+        assert np.isfinite(getattr(found, field)).all(), field
+    arm = np.isin(scene.posed, chain.written)
+    for frame in range(FRAMES):
+        if frame != 2:
+            assert np.array_equal(found.rotation[frame], good.rotation[frame])
+    assert np.array_equal(found.rotation[2, ~arm], good.rotation[2, ~arm])
+    if found.status[2, 0] == Status.BROKEN:
+        assert np.array_equal(found.rotation[2, arm], batch.rotation[2, arm])
+        assert not found.changed[2, arm].any()
+    else:
+        assert name != "target_location" or solver == "MATCH_ROTATION", "it was looked at"
