@@ -85,6 +85,13 @@ def test_joints_follow_the_target_without_a_jump(lengths, shape):
             assert moves(ccd.solve, joints, target).max() < 25.0
 
 
+def test_a_bone_longer_than_the_others_does_not_flip_past_one_of_them():
+    rng = np.random.default_rng([3, 0, 10])
+    joints = chains(rng, 1, 10, "one long", "in plane")[0]
+    radial, _ = paths(rng, joints, 1_000)
+    assert moves(ccd.solve, joints, radial).max() < 25.0
+
+
 def test_no_bone_is_twisted_against_its_parent():
     rng = np.random.default_rng(4)
     joints = chains(rng, COUNT, 8, "random", "tangled")

@@ -320,13 +320,13 @@ def test_a_pole_on_the_line_leaves_the_bend_to_the_fk_pose():
 
 
 def test_an_s_keeps_its_side_of_the_pole_while_its_mean_offset_passes_zero():
-    angle = np.array([0.9, 0.3, -0.8, -0.7, -0.1, 0.55, 0.5])
+    angle = np.array([0.4, -1.0, 0.1, 0.3, 0.2])
     steps = np.stack([np.sin(angle), 0.0 * angle, np.cos(angle)], axis=-1)
     joints = np.concatenate([np.zeros((1, 3)), np.cumsum(steps, axis=0)])
-    target = np.linspace(0.999, 0.3, 2_000)[:, None] * 7.0 * unit(joints[-1])
+    target = np.linspace(0.999, 0.3, 2_000)[:, None] * 5.0 * unit(joints[-1])
     result = fabrik.solve(ChainJob(joints, target, Y, pole=X))
     side = mean_offset(result.joints) @ X
-    assert side.min() < -1e-4 and side.max() > 1e-2
+    assert side.min() < -0.02 and side.max() > 0.02
     assert moves(fabrik.solve, joints, target, pole=X).max() < 25.0
 
 
