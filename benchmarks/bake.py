@@ -2,6 +2,8 @@
 """Bake of our chains and Blender's `nla.bake` of IK constraints, on the same rig in one run.
 
     python benchmarks/bake.py [--chains N] [--frames N]
+
+Prints one table: seconds, their ratio, and the largest scene residual of the baked pose.
 """
 
 from __future__ import annotations

@@ -92,7 +92,13 @@ def remove_blender_ik(ob: bpy.types.Object) -> None:
 def add_chains(ob: bpy.types.Object, targets: list, bones: int = 2, solver: str = "TWO_BONE") -> None:
     for (root, end), target in zip(ends(len(targets), bones), targets, strict=True):
         chains.add(
-            ob, root, end, solver=solver, target_space="CUSTOM", target=target, target_location=(0.0, 0.0, 0.0)
+            ob,
+            root,
+            end,
+            solver=solver,
+            target_space="CUSTOM",
+            target=target,
+            target_location=(0.0, 0.0, 0.0),
         )
 
 
