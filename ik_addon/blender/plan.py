@@ -159,6 +159,17 @@ def compile_plan(rigs: Sequence[bpy.types.Object], seen: Sequence[bpy.types.Obje
     return _Compiler(rigs, seen).run()
 
 
+class _AsSeen:
+    """A chain with the settings that may be animated as evaluated. Names are the original's: a bone that
+    was just renamed still has its old one in the evaluated copy."""
+
+    def __init__(self, original: bpy.types.PropertyGroup, evaluated: bpy.types.PropertyGroup) -> None:
+        self._original, self._evaluated = original, evaluated
+
+    def __getattr__(self, key: str) -> Any:
+        return getattr(self._evaluated if key in DISCRETE else self._original, key)
+
+
 class _Compiler:
     def __init__(self, rigs: Sequence[bpy.types.Object], seen: Sequence[bpy.types.Object]) -> None:
         self.rigs = list(rigs)
@@ -236,7 +247,7 @@ class _Compiler:
 
     def _settings(self, rig: int, i: int) -> Any:
         evaluated, original = self.seen[rig].ik_chains, self.rigs[rig].ik_chains
-        return evaluated[i] if len(evaluated) == len(original) else original[i]
+        return _AsSeen(original[i], evaluated[i]) if len(evaluated) == len(original) else original[i]
 
     def _chain(self, rig: int, i: int) -> core.Chain:
         ob, chain = self.rigs[rig], self.rigs[rig].ik_chains[i]
@@ -326,7 +337,8 @@ class _Compiler:
         """The bones that chains turn, also those of chains that are broken now: they hold still."""
         held: set[int] = set()
         for rig, ob in enumerate(self.rigs):
-            for chain in (*ob.ik_chains, *self.seen[rig].ik_chains):
+            as_seen = [self._settings(rig, i) for i in range(len(ob.ik_chains))]
+            for chain in (*ob.ik_chains, *as_seen):
                 try:
                     held.update(self.index[rig, name] for name in chains.held_bones(ob, chain))
                 except chains.ChainError:

@@ -19,6 +19,8 @@ class State:
         armature_users: users of all armatures when `groups` was made; a new or copied rig
             changes it.
         plans: compiled chains by the session uids of their rigs (`live.plan_of`).
+        told: by session uid of a rig, the plan whose broken chains are named on it.
+        rest: by session uid of an armature, its rest bones (`live.rest_changed`).
         animated_settings: by session uid of an object, what animates it (see
             `animation.signature`) and its animated settings.
         busy: the handler, or a tool that steps through frames itself, is at work.
@@ -29,6 +31,8 @@ class State:
     groups: list[list[Any]] | None = None
     armature_users: tuple[int, ...] = ()
     plans: dict[Any, Any] = field(default_factory=dict)
+    told: dict[int, Any] = field(default_factory=dict)
+    rest: dict[int, tuple] = field(default_factory=dict)
     animated_settings: dict[int, tuple[tuple, Any]] = field(default_factory=dict)
     busy: bool = False
     taking_renames: bool = False
@@ -38,12 +42,14 @@ class State:
         """Settings, bones or relations changed: compile again before the next solve."""
         self.groups = None
         self.plans.clear()
+        self.told.clear()
         self.animated_settings.clear()
         self.reported.clear()
 
     def clear(self) -> None:
         """Another file, or the add-on is switched off."""
         self.forget_plans()
+        self.rest.clear()
         self.armature_users = ()
         self.busy = False
 

@@ -628,3 +628,47 @@ def test_a_range_does_not_depend_on_the_frame_that_is_shown(prop: str, first: An
         solution = ranges.run(ranges.solve_range(bpy.context.scene, [ob], [1.0, 10.0]))
         tips.append(solution.chains[0].tip)
     assert np.array_equal(*tips)
+
+
+def test_an_armature_with_something_animated_is_not_compiled_on_each_frame(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    ob = leg()
+    for frame, value in ((1, 0.0), (20, 1.0)):
+        ob.data["switch"] = value
+        ob.data.keyframe_insert('["switch"]', frame=frame)
+    go_to(1)
+    compiled: list[int] = []
+    compile_plan = live.compile_plan
+    monkeypatch.setattr(live, "compile_plan", lambda *a: compiled.append(1) or compile_plan(*a))
+    for frame in range(1, 20):
+        go_to(frame)
+    assert len(compiled) <= 1
+
+
+@pytest.mark.parametrize(
+    ("prop", "value"),
+    [("use_inherit_rotation", False), ("use_local_location", False), ("inherit_scale", "NONE")],
+)
+def test_another_way_of_inheriting_is_solved_at_once(prop: str, value: Any) -> None:
+    ob = leg()
+    go_to(2)
+    hips = ob.pose.bones["hips"]
+    hips.rotation_mode, hips.rotation_euler, hips.scale = "XYZ", (0.2, 0.3, 0.1), (1.1, 1.1, 1.1)
+    ob.pose.bones["thigh"].location = (0.02, 0.01, 0.03)
+    update()
+    for setting in (value, not value if isinstance(value, bool) else "FULL"):
+        setattr(ob.data.bones["thigh"], prop, setting)
+        update()
+        assert off(ob) <= 2.0 * ON_TARGET
+
+
+def test_the_message_is_that_of_the_frame() -> None:
+    ob = leg(solver="FABRIK")
+    chain = ob.ik_chains["leg"]
+    for frame, solver in ((1, "FABRIK"), (10, "AIM")):
+        chain.solver = solver
+        chain.keyframe_insert("solver", frame=frame)
+    for frame in (1, 10, 1, 10):
+        go_to(frame)
+        assert bool(chain.message) == (chain.status == "BROKEN") == (frame == 10)
