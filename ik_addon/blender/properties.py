@@ -31,8 +31,8 @@ SOLVERS = (
     ("TWO_BONE", "Two-Bone", "Exact solve of a limb of two bones: arm, leg"),
     ("THREE_BONE", "Three-Bone", "Exact solve of a limb of three bones: arm with clavicle, dog leg"),
     ("AIM", "Aim", "Turn one bone: copy the target's rotation or look at it"),
-    ("FABRIK", "FABRIK", "Chain of any length, solved joint by joint forward and backward"),
-    ("CCD", "CCD", "Chain of any length, solved bone by bone from the tip: curls like a tentacle"),
+    ("FABRIK", "FABRIK", "Chain of any length that bends evenly and keeps its look: spine, tail, tentacle"),
+    ("CCD", "CCD", "Chain of any length that bends from its tip first"),
 )
 SPACES = (
     ("WORLD", "World", "The world: a planted foot"),

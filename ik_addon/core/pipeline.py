@@ -333,20 +333,26 @@ def _reach(
         eased = ease_target(joints[:, :, 0], target, size, settings["softness"])
     pole = _pole(work, group, settings, joints)
     status, angle = np.zeros(weight.shape, np.int8), settings["pole_angle"]
+    missed, solved = np.ones(weight.shape, bool), np.empty(0)
     for attempt in range(SHEAR_PASSES):
         hinge = transform_vector(work.pose[:, group.bones[:, chain.bend_root]], group.hinge)
         if group.solved == 2:
             hinge = two_bone.fold_hinge(joints, hinge, eased)
         job = ChainJob(joints, eased, hinge, pole_angle=angle, **pole)
         if work.bend_path is not None and chain.bends_freely and not attempt:
-            turned = rotation_part(work.pose[:, group.bones[:, 0]])
-            job = carried.carry(job, work.bend_path, group.chains.tolist(), turned, weight)
+            upper = rotation_part(work.pose[:, group.bones[:, 0]])
+            job = carried.carry(job, work.bend_path, group.chains.tolist(), upper, weight)
         result = _position_solver(group, job, settings)
         status = status if attempt else result.status
-        solved = _turn(work, group, result.rotations, orientation)
+        turned = _turn(work, group, result.rotations, orientation)
+        if attempt:
+            # A chain that was there after an earlier pass stays as it is, whatever the others need.
+            turned = np.where(missed[..., None, None], turned, solved)
+            _set_channels(work, group, turned)
+        solved = turned
         joints = _joints(work, group)
-        missed = length(joints[:, :, -1] - result.joints[:, :, -1])
-        if not (missed > RIGID * size).any():
+        missed &= length(joints[:, :, -1] - result.joints[:, :, -1]) > RIGID * size
+        if not missed.any():
             break
         # The next pass starts from the solved pose: the bend plane, found from FK, stays as it is.
         if attempt == 0 and chain.bends_freely:
