@@ -21,12 +21,10 @@ def _solve(depsgraph: bpy.types.Depsgraph, fresh: bool) -> None:
         return
     # A rebuilt dependency graph shows as updated collections: something was added,
     # removed, parented, constrained or renamed.
-    if depsgraph.id_type_updated("COLLECTION"):
+    # An edited constraint or bone shows as an updated armature.
+    if depsgraph.id_type_updated("COLLECTION") or depsgraph.id_type_updated("ARMATURE"):
         STATE.forget_plans()
     groups = live.rig_groups()
-    if groups and depsgraph.id_type_updated("ARMATURE") and live.rest_changed(groups):
-        STATE.forget_plans()
-        groups = live.rig_groups()
     if groups and not fresh:
         groups = _concerned(groups, depsgraph)
     if not groups:

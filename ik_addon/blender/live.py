@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import bpy
 import numpy as np
@@ -25,16 +24,6 @@ from .plan import (
 )
 from .reading import Held, read
 from .state import STATE
-
-REST = (
-    ("matrix_local", 16, np.float32),
-    ("length", 1, np.float32),
-    ("use_inherit_rotation", 1, bool),
-    ("inherit_scale", 1, np.int32),
-    ("use_local_location", 1, bool),
-    ("use_connect", 1, bool),
-)
-
 
 @dataclass
 class Compiled:
@@ -66,27 +55,6 @@ def rig_groups() -> list[list[bpy.types.Object]]:
     STATE.groups = [[_key(ob) for ob in group] for group in groups]
     STATE.armature_users = users
     return groups
-
-
-def rest_changed(groups: Sequence[Sequence[bpy.types.Object]]) -> bool:
-    """Whether the rest bones of some rigs are others than at the last call, or new.
-
-    An armature is updated, too, on each frame at which anything of it is animated.
-    """
-    now = {ob.data.session_uid: _rest(ob.data) for group in groups for ob in group}
-    changed = any(STATE.rest.get(uid) != rest for uid, rest in now.items())
-    STATE.rest.update(now)
-    return changed
-
-
-def _rest(data: bpy.types.Armature) -> tuple:
-    """What plans take from the bones of an armature."""
-    parts: list[Any] = [tuple((bone.name, bone.parent.name if bone.parent else "") for bone in data.bones)]
-    for prop, width, dtype in REST:
-        values = np.empty(len(data.bones) * width, dtype)
-        data.bones.foreach_get(prop, values)
-        parts.append(values.tobytes())
-    return tuple(parts)
 
 
 def _key(ob: bpy.types.Object) -> str | tuple[str, str]:

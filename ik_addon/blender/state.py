@@ -20,7 +20,6 @@ class State:
             changes it.
         plans: compiled chains by the session uids of their rigs (`live.plan_of`).
         told: by session uid of a rig, the plan whose broken chains are named on it.
-        rest: by session uid of an armature, its rest bones (`live.rest_changed`).
         animated_settings: by session uid of an object, what animates it (see
             `animation.signature`) and its animated settings.
         busy: the handler, or a tool that steps through frames itself, is at work.
@@ -32,7 +31,6 @@ class State:
     armature_users: tuple[int, ...] = ()
     plans: dict[Any, Any] = field(default_factory=dict)
     told: dict[int, Any] = field(default_factory=dict)
-    rest: dict[int, tuple] = field(default_factory=dict)
     animated_settings: dict[int, tuple[tuple, Any]] = field(default_factory=dict)
     busy: bool = False
     taking_renames: bool = False
@@ -49,7 +47,6 @@ class State:
     def clear(self) -> None:
         """Another file, or the add-on is switched off."""
         self.forget_plans()
-        self.rest.clear()
         self.armature_users = ()
         self.busy = False
 

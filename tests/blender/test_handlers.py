@@ -630,22 +630,6 @@ def test_a_range_does_not_depend_on_the_frame_that_is_shown(prop: str, first: An
     assert np.array_equal(*tips)
 
 
-def test_an_armature_with_something_animated_is_not_compiled_on_each_frame(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    ob = leg()
-    for frame, value in ((1, 0.0), (20, 1.0)):
-        ob.data["switch"] = value
-        ob.data.keyframe_insert('["switch"]', frame=frame)
-    go_to(1)
-    compiled: list[int] = []
-    compile_plan = live.compile_plan
-    monkeypatch.setattr(live, "compile_plan", lambda *a: compiled.append(1) or compile_plan(*a))
-    for frame in range(1, 20):
-        go_to(frame)
-    assert len(compiled) <= 1
-
-
 @pytest.mark.parametrize(
     ("prop", "value"),
     [("use_inherit_rotation", False), ("use_local_location", False), ("inherit_scale", "NONE")],
