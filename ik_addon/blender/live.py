@@ -25,6 +25,7 @@ from .plan import (
 from .reading import Held, read
 from .state import STATE
 
+
 @dataclass
 class Compiled:
     """The plans of a group of rigs: one for each set of values of animated discrete settings.
