@@ -48,8 +48,8 @@ def main() -> None:
             r = measure(bones, count, solver, frames)
             ratio = f"{r['ours'] / r['blender']:.2f} ({aim})"
             print(
-                f"| {bones} x {count} {solver} | {r['fk']:.3f} | {r['blender']:.3f} | {r['ours']:.3f} | {ratio} "
-                f"| {r['blender_residual']:.1e} | {r['our_residual']:.1e} |",
+                f"| {bones} x {count} {solver} | {r['fk']:.3f} | {r['blender']:.3f} | {r['ours']:.3f} "
+                f"| {ratio} | {r['blender_residual']:.1e} | {r['our_residual']:.1e} |",
                 flush=True,
             )
 
