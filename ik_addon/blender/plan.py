@@ -141,10 +141,13 @@ def _armatures_behind(ob: bpy.types.Object) -> list[bpy.types.Object]:
 
 
 def _custom_objects(chain: bpy.types.PropertyGroup) -> list[bpy.types.Object]:
+    # A space that is animated may be CUSTOM on another frame.
+    animated = animation.animated_chain_settings(chain.id_data)
     targets = []
-    if chain.target_space == "CUSTOM" and chain.target:
+    if chain.target and (chain.target_space == "CUSTOM" or "target_space" in animated):
         targets.append(chain.target)
-    if chain.pole_space == "CUSTOM" and chain.pole_target and chain.pole_mode != "AUTO":
+    has_pole = chain.pole_mode != "AUTO" or "pole_mode" in animated
+    if has_pole and chain.pole_target and (chain.pole_space == "CUSTOM" or "pole_space" in animated):
         targets.append(chain.pole_target)
     return targets
 
