@@ -14,6 +14,7 @@ from bpy.app.handlers import persistent
 
 from . import anchors, live
 from .state import STATE
+from .structure import structure
 
 
 def _solve(depsgraph: bpy.types.Depsgraph, fresh: bool) -> None:
@@ -21,10 +22,16 @@ def _solve(depsgraph: bpy.types.Depsgraph, fresh: bool) -> None:
         return
     # A rebuilt dependency graph shows as updated collections: something was added,
     # removed, parented, constrained or renamed.
-    # An edited constraint or bone shows as an updated armature.
-    if depsgraph.id_type_updated("COLLECTION") or depsgraph.id_type_updated("ARMATURE"):
+    if depsgraph.id_type_updated("COLLECTION"):
         STATE.forget_plans()
     groups = live.rig_groups()
+    # An edited constraint or bone shows as an updated armature, and so does a posed bone.
+    if groups and depsgraph.id_type_updated("ARMATURE"):
+        now = structure(groups)
+        if now != STATE.structure:
+            STATE.forget_plans()
+            STATE.structure = now
+            groups = live.rig_groups()
     if groups and not fresh:
         groups = _concerned(groups, depsgraph)
     if not groups:

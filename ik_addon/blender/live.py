@@ -26,6 +26,11 @@ from .reading import Held, read
 from .state import STATE
 
 
+# Plans kept for values of animated discrete settings: a keyed number has no end of them.
+MOST_PLANS = 32
+LARGEST = float(np.finfo(np.float32).max)
+
+
 @dataclass
 class Compiled:
     """The plans of a group of rigs: one for each set of values of animated discrete settings.
@@ -109,6 +114,8 @@ def plan_of(rigs: Sequence[bpy.types.Object], seen: Sequence[bpy.types.Object]) 
     values = discrete_values(compiled.discrete, seen) if compiled.is_discrete else ()
     plan = compiled.plans.get(values)
     if plan is None:
+        if len(compiled.plans) >= MOST_PLANS:
+            compiled.plans.clear()
         plan = compiled.plans[values] = compile_plan(rigs, seen)
     if any(STATE.told.get(uid) is not plan for uid in key):
         STATE.told.update(dict.fromkeys(key, plan))
@@ -152,5 +159,6 @@ def _write(rig: Rig, ob: bpy.types.Object, fk: np.ndarray, held: Held, solution:
             memory.write_scalars(bones, "ik_held_mode", at, rig.codes)
         ob.update_tag(refresh={"DATA"})
     if len(ob.ik_chains):
-        ob.ik_chains.foreach_set("last_residual", solution.residual[0, rig.chains].astype(np.float32))
+        residual = np.minimum(solution.residual[0, rig.chains], LARGEST).astype(np.float32)
+        ob.ik_chains.foreach_set("last_residual", residual)
         ob.ik_chains.foreach_set("last_status", solution.status[0, rig.chains].astype(np.int32))

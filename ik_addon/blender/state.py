@@ -18,6 +18,7 @@ class State:
             that are solved together in one list; None: unknown.
         armature_users: users of all armatures when `groups` was made; a new or copied rig
             changes it.
+        structure: bones and constraints that the plans rest on (see `structure`).
         plans: compiled chains by the session uids of their rigs (`live.plan_of`).
         told: by session uid of a rig, the plan whose broken chains are named on it.
         animated_settings: by session uid of an object, what animates it (see
@@ -29,6 +30,7 @@ class State:
 
     groups: list[list[Any]] | None = None
     armature_users: tuple[int, ...] = ()
+    structure: tuple = ()
     plans: dict[Any, Any] = field(default_factory=dict)
     told: dict[int, Any] = field(default_factory=dict)
     animated_settings: dict[int, tuple[tuple, Any]] = field(default_factory=dict)
@@ -39,6 +41,7 @@ class State:
     def forget_plans(self) -> None:
         """Settings, bones or relations changed: compile again before the next solve."""
         self.groups = None
+        self.structure = ()
         self.plans.clear()
         self.told.clear()
         self.animated_settings.clear()
