@@ -62,15 +62,16 @@ def _of_constraint(constraint: bpy.types.Constraint) -> tuple:
     if kind is None:  # of a Blender that this one does not know
         return ()
     values = []
-    for name in (*_LINKS, *_switches(type(constraint))):
+    owner: Any = type(constraint)
+    for name in (*_LINKS, *_switches(owner)):
         value = getattr(constraint, name, None)
         values.append(value.session_uid if isinstance(value, bpy.types.ID) else value)
     return (kind, constraint.name, *values)
 
 
 @lru_cache(maxsize=64)
-def _switches(kind: type) -> tuple[str, ...]:
-    """The on-off settings of a kind of constraint, `mute` among them."""
+def _switches(kind: Any) -> tuple[str, ...]:
+    """The on-off settings of a class of constraints, `mute` among them."""
     skipped = {"show_expanded", "active", "is_valid", "is_override_data"}
     return tuple(
         p.identifier for p in kind.bl_rna.properties if p.type == "BOOLEAN" and p.identifier not in skipped

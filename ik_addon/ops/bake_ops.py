@@ -149,6 +149,10 @@ class IKCHAIN_OT_bake(ScopeOperator, bpy.types.Operator):
             self._close(context)
             self.report({"ERROR"}, str(error))
             return {"CANCELLED"}
+        except Exception:
+            # Blender drops the operator with a fault: it must not keep the timer.
+            self._close(context)
+            raise
         context.window_manager.progress_update(100.0 * done)
         context.workspace.status_text_set(f"Baking IK chains: {done:.0%}  |  Esc: Cancel")
         return {"RUNNING_MODAL"}
