@@ -193,6 +193,8 @@ def largest_jump(mode, joints, share, share_max, pole=None, count=40_000):
     total = bone_lengths(joints).sum()
     joint = 1 if mode == "CLAVICLE" else 2
     low = joints[0] + rng.normal(size=(count, 3)) * total * 0.45
+    # A quarter around the joint whose direction to the target the rule goes by.
+    low[::4] = joints[1 if mode == "CLAVICLE" else 0] + rng.normal(size=(len(low[::4]), 3)) * total * 2e-3
     high = low + 1e-3 * total * unit(rng.normal(size=(count, 3)))
 
     def moved(a, b):
@@ -315,6 +317,29 @@ def test_within_reach_the_clavicle_turns_by_its_share_and_no_further():
     assert np.abs(angle - expected)[plain].max() <= 1e-9
     clear = plain & (expected > 1e-3)
     assert np.abs(axis - unit(vector))[clear].max() <= 1e-9
+
+
+def test_a_straight_arm_bends_about_its_rest_hinge_as_the_clavicle_carries_it():
+    straight = np.array([(0, 0, 0), (0.16, 0, 0), (0.22, 0.12, -0.24), (0.28, 0.24, -0.48)])
+    target = straight[1] + (0.25, -0.2, 0.3)
+    result = solve(ChainJob(straight, target, Y), "CLAVICLE", 0.5, np.radians(80.0))
+    swing = result.rotations[0]
+    arm = straight[1] @ swing.T + (straight[1:] - straight[1]) @ swing.T
+    plain = two_bone.solve(ChainJob(arm, target, swing @ Y))
+    assert np.abs(plain.joints - result.joints[1:]).max() <= 1e-9
+    flat = two_bone.solve(ChainJob(arm, target, Y))
+    assert np.abs(flat.joints - result.joints[1:]).max() > 0.01
+
+
+def test_a_clavicle_without_length_is_not_turned():
+    arm = np.concatenate([HANGING[1:2], HANGING[1:]])
+    for target in (arm[3] + (0.3, -0.1, 0.4), arm[3] + (0.0, 0.0, 2.0)):
+        result = solve(ChainJob(arm, target, X), "CLAVICLE", 1.0, 1.0)
+        assert np.array_equal(result.rotations[0], np.eye(3))
+        hinge = two_bone.fold_hinge(arm[1:], X, target)
+        assert (
+            np.abs(result.joints[1:] - two_bone.solve(ChainJob(arm[1:], target, hinge)).joints).max() <= 1e-12
+        )
 
 
 def test_out_of_reach_the_clavicle_helps_by_just_what_is_needed():
@@ -460,6 +485,18 @@ def test_a_straight_leg_folds_with_its_hock_to_the_other_side_of_the_knee():
     result = solve(ChainJob(straight, (0, 0, -0.4), X), "HOCK_RATIO", 1.0)
     assert result.residual <= 1e-9
     assert result.joints[2, 1] < -0.1
+    # What float32 poses leave on the other side decides nothing.
+    for noise in (-1e-7, 1e-7):
+        wobbly = straight + np.array([(0, 0, 0), (0, noise, 0), (0, -noise, 0), (0, noise, 0)])
+        for share in (0.0, 1.0):
+            assert solve(ChainJob(wobbly, (0, 0, -0.4), X), "HOCK_RATIO", share).joints[2, 1] < -0.1
+
+
+def test_a_hock_without_length_takes_the_turn_of_the_shin():
+    dog = np.concatenate([DOG[:3], DOG[2:3]])
+    result = solve(ChainJob(dog, dog[3] + (0.05, 0.1, 0.05), X), "HOCK_RATIO", 1.0)
+    assert np.array_equal(result.rotations[2], result.rotations[1])
+    assert result.residual <= 1e-9
 
 
 @each_hock
