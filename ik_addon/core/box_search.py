@@ -35,7 +35,7 @@ FIRM = 1e-13
 # Steps of `drawn`.
 DRAWS = 12
 # How often a step may change its mind about the angles that its bounds hold.
-PASSES = 6
+PASSES = 3
 # Below this, as length per radian, a chain does not get nearer by any angle that may change.
 STATIONARY = 1e-10
 
@@ -104,7 +104,7 @@ def search(chains: Chains, start: np.ndarray, plan: Plan) -> Pose:
     """
     rows = not_alone(np.arange(start.shape[-1]))
     state = _State(chains.pick(rows), taken(start, rows))
-    result = place(chains, start)
+    result = place(chains, start.copy())
     for _ in range(plan.iterations):
         left = np.flatnonzero((state.pose.gap > REACHED) & (state.slow < plan.patience))
         if len(left) < len(rows):
@@ -253,5 +253,5 @@ def _newton(matrix: np.ndarray, damping: np.ndarray, free: np.ndarray, right: np
         return np.zeros(right.shape)
 
 
-LEAST_MOVE = Plan(least_move, iterations=40, gain=1e-3, patience=5)
-CURVED = Plan(curved, iterations=60, gain=1e-6, patience=10)
+LEAST_MOVE = Plan(least_move, iterations=30, gain=1e-2, patience=4)
+CURVED = Plan(curved, iterations=40, gain=1e-6, patience=10)

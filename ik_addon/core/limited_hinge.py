@@ -66,7 +66,7 @@ def solve_hinge(chains: Chains, start: np.ndarray, has_pole: np.ndarray) -> tupl
     tip = chains.step[0] + sine[0] + np.cos(angle) * sine[1] + np.sin(angle) * sine[2]
 
     above = np.einsum("ijm,jkm->ikm", chains.base, chains.rest[0])
-    wanted = np.einsum("ijm,jkm->ikm", above, turns(start[:1])[0])
+    wanted = np.einsum("ijm,jkm->ikm", above, turns(start[:1])[0]) if start[0].any() else above
     bend_axis = chains.rest[1][:, axis, rows]
     upper = _upper_frame(chains, tip, bend_axis, wanted, distance, has_pole)
     return np.einsum("jim,jkm->ikm", above, upper), lower

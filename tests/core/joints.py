@@ -54,7 +54,10 @@ def matrix(q):
 
 
 def outside(q, lower, upper, order="XYZ"):
-    """By how much rotations violate ranges: of both names and all turns the least, (..., n)."""
+    """By how much rotations violate ranges: of both names and all turns the least, (..., n).
+
+    At gimbal lock, where only one of the outer angles with the other says anything, these pass.
+    """
     m = matrix(q)
     i, j, k = ("XYZ".index(letter) for letter in order)
     odd = -1.0 if (j - i) % 3 == 2 else 1.0
@@ -66,7 +69,10 @@ def outside(q, lower, upper, order="XYZ"):
         angles = np.empty((*first.shape, 3))
         angles[..., i], angles[..., j], angles[..., k] = a, b, c
         spun = angles[..., None] + 2.0 * np.pi * np.arange(-3, 4)
-        worst.append(np.maximum(lower[..., None] - spun, spun - upper[..., None]).min(-1).max(-1))
+        past = np.maximum(lower[..., None] - spun, spun - upper[..., None]).min(-1)
+        locked = np.abs(np.cos(middle)) < 1e-9
+        past[..., i], past[..., k] = (np.where(locked, 0.0, past[..., axis]) for axis in (i, k))
+        worst.append(past.max(-1))
     return np.maximum(np.minimum(*worst), 0.0)
 
 

@@ -18,7 +18,7 @@ from joints import (
     turns,
 )
 
-from ik_addon.core import box_search, ccd, fabrik, two_bone
+from ik_addon.core import box_search, ccd, fabrik, limited_chain, two_bone
 from ik_addon.core.limited import JointChain, solve_limited
 from ik_addon.core.limits import JointLimits
 
@@ -408,3 +408,91 @@ def test_a_search_step_without_a_solution_is_none():
     matrix = np.zeros((3, 3, 1))
     step = box_search._newton(matrix, np.zeros(1), np.ones((3, 1), bool), np.ones((3, 1)))
     assert np.array_equal(step, np.zeros((3, 1)))
+
+
+def test_a_long_chain_out_of_reach():
+    rng = np.random.default_rng(61)
+    lower, upper = cube(24, 8.0)
+    chain = chains(rng, 12, 24, straight=True)
+    target = chain.root - chain.base[..., 1] * (0.8 * total(chain))[:, None]
+    wanted = freely(chain, quaternion(rotation(inside(rng, lower, upper, 12))), target, fabrik)
+    result = solve_limited(chain, target, wanted, JointLimits(lower, upper).box())
+    check(chain, target, result, lower, upper)
+    assert result.bound.all()
+
+
+def test_of_two_poses_that_are_as_near_the_one_next_to_the_free_pose_is_taken():
+    """A limb with a bend of 90 degrees has a mirror image, its joints half a turn away."""
+    chain = JointChain(
+        np.eye(3),
+        np.zeros(3),
+        np.stack([np.eye(3), rotation(np.array([90.0 * DEGREE, 0.0, 0.0])), np.eye(3)]),
+        np.array([[0.0, 0.2, 0.0], [0.0, 0.5, 0.0], [0.0, 0.4, 0.0]]),
+    )
+    held, free = np.zeros(3), np.full(3, np.inf)
+    free_about = np.array([[False, True, False], [False, False, True], [True, False, False]])
+    upper = np.where(free_about, free, held)
+    upper[2, 0] = 15.0 * DEGREE
+    box = JointLimits(np.where(free_about, -upper, 0.0), upper).box()
+    fk = quaternion(np.broadcast_to(np.eye(3), (3, 3, 3)))
+    for turn in (-40.0, 0.0, 70.0):
+        goal = rotation(np.array([0.0, turn * DEGREE, 0.0])) @ np.array([0.25, 0.3, 1.6])
+        wanted = freely(chain, fk, goal, fabrik)
+        result = solve_limited(chain, goal, wanted, box, fk)
+        assert result.bound
+        clamped = box.angles(box.clamp(wanted))
+        away = np.abs((box.angles(result.rotation) - clamped + np.pi) % (2.0 * np.pi) - np.pi).max()
+        assert away < 90.0 * DEGREE
+
+
+def problem(rng, size, bones, degrees):
+    """Chains as the search sees them, the batch last, with targets that can be reached."""
+    lower, upper = cube(bones, degrees)
+    chain = chains(rng, size, bones)
+    last = [np.ascontiguousarray(np.moveaxis(a, 0, -1)) for a in (chain.base, chain.rest, chain.step)]
+    bounds = [np.repeat(a[..., None], size, axis=-1) for a in (lower, upper)]
+    goal = forward(chain, quaternion(rotation(inside(rng, lower, upper, size))))[:, -1] - chain.root
+    return limited_chain.Chains(*last, *bounds, goal.T.copy())
+
+
+def test_first_and_second_derivatives():
+    rng = np.random.default_rng(63)
+    chain = problem(rng, 5, 3, 180.0)
+    angles = rng.uniform(-1.0, 1.0, (3, 3, 5))
+    pose = limited_chain.place(chain, angles)
+    columns, axes = limited_chain.jacobian(pose)
+    along = rng.normal(size=(3, 5))
+    second = limited_chain.curvature(columns, axes, along)
+    for number in range(9):
+        step = np.zeros((9, 5))
+        step[number] = 1e-5
+        ahead, behind = (limited_chain.place(chain, angles + s * step.reshape(3, 3, 5)) for s in (1, -1))
+        slope = (ahead.joints[-1] - behind.joints[-1]) / 2e-5
+        assert np.abs(slope - columns[:, number]).max() <= 1e-8
+        change = (limited_chain.jacobian(ahead)[0] - limited_chain.jacobian(behind)[0]) / 2e-5
+        assert np.abs(np.einsum("idm,im->dm", change, along) - second[:, number]).max() <= 1e-8
+
+
+def test_poses_that_reach_are_drawn_to_the_free_pose():
+    rng = np.random.default_rng(64)
+    chain = problem(rng, 60, 5, 40.0)
+    wish = rng.uniform(-0.6, 0.6, (5, 3, 60))
+    found = box_search.search(chain, rng.uniform(-0.6, 0.6, (5, 3, 60)), box_search.LEAST_MOVE)
+    there = np.flatnonzero(found.gap <= 1e-9)
+    chain, found, wish = chain.pick(there), found.pick(there), wish[..., there]
+    drawn = box_search.drawn(chain, found, wish)
+    assert (drawn.gap <= 1e-9).all()
+    assert (np.abs(drawn.angles) <= 40.0 * DEGREE).all()
+    before, after = (np.square(pose.angles - wish).sum((0, 1)) for pose in (found, drawn))
+    assert np.sqrt(after).mean() <= 0.7 * np.sqrt(before).mean()
+    assert (after <= before).mean() >= 0.95
+
+
+def test_a_search_does_not_change_its_start():
+    rng = np.random.default_rng(62)
+    chain = problem(rng, 6, 3, 40.0)
+    start = rng.uniform(-0.5, 0.5, (3, 3, 6))
+    before = start.copy()
+    found = box_search.search(chain, start, box_search.LEAST_MOVE)
+    assert np.array_equal(start, before)
+    assert not np.array_equal(found.angles, before)
