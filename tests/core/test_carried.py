@@ -91,7 +91,9 @@ def test_no_flip_where_fk_passes_straight(amplitude, sideways, pole):
     joints[:, 2] = Y + np.stack([np.sin(bend), np.cos(bend) * np.cos(aside), np.cos(bend) * np.sin(aside)], 1)
     target = np.broadcast_to([0.3, 1.2, 0.1], (181, 3))
     job = make_job(joints, target, pole)
-    result = two_bone.solve(carry(job)[0])
+    found, path = carry(job)
+    assert ((path.turned[7] > 0.0) >= (found.hinge != job.hinge).any(axis=(1, 2))).all()
+    result = two_bone.solve(found)
     assert middle_steps(result, joints[:, None, 2]) <= 8.0
     assert roll_steps(result) <= 1.2 * amplitude
     check_sound(job, result)
@@ -120,6 +122,44 @@ def test_a_path_that_comes_back_ends_as_it_began():
     target = np.concatenate([there, there[::-1]])
     found, _ = carry(make_job(ELBOW, target, X))
     assert (found.pole_angle[-100:] == 0.0).all()
+
+
+def test_once_round_through_both_ends_of_the_pole_is_no_turn():
+    angles = np.linspace(0.4, 0.9 + 2.0 * np.pi, 720)[:, None]
+    target = 1.2 * (np.cos(angles) * X + np.sin(angles) * unit(Y + Z))
+    found, _ = carry(make_job(ELBOW, target, X))
+    assert np.abs(found.pole_angle[360]) == pytest.approx(np.pi, abs=1e-12)
+    assert (found.pole_angle[-30:] == 0.0).all()
+
+
+def test_past_the_opposite_of_fk_a_limb_goes_back_to_its_own_side():
+    for miss in (3.0, 5.0, 8.0, 11.0):
+        there = swing(-ELBOW[2], miss, 0.4, 1.3, reach=150.0, count=601)
+        found, _ = carry(make_job(ELBOW, there))
+        assert np.abs(found.pole_angle).max() > 1.0 and (found.pole_angle[-50:] == 0.0).all(), miss
+
+
+def test_an_fk_pose_that_wobbles_about_straight_and_is_on_its_target_stays_as_it_is():
+    angles = np.linspace(0.0, 8.0 * np.pi, 200)
+    joints = np.zeros((200, 3, 3))
+    joints[:, 1] = Y
+    wobble = np.radians(2.0) * np.stack([np.sin(angles), 0.0 * angles, np.cos(1.7 * angles)], axis=1)
+    joints[:, 2] = Y + unit(Y + wobble)
+    job = make_job(joints, joints[:, 2])
+    found, _ = carry(job)
+    assert (found.pole_angle == 0.0).all() and (found.hinge == job.hinge).all()
+    assert np.abs(two_bone.solve(found).joints[:, 0] - joints).max() <= 1e-12
+
+
+def test_a_limb_with_a_pole_that_is_almost_straight_does_not_roll_over():
+    """Its middle stays where it is, but a hinge that flips would turn the bones by half a turn."""
+    bend = np.radians(30.0 * np.cos(np.linspace(0.0, np.pi, 121)))
+    joints = np.zeros((121, 3, 3))
+    joints[:, 1] = Y
+    joints[:, 2] = Y + np.stack([np.sin(bend), np.cos(bend), 0.0 * bend], axis=1)
+    job = make_job(joints, np.broadcast_to([0.02, 1.9999, 0.0], (121, 3)), -X)
+    steps = [roll_steps(two_bone.solve(j)) for j in (job, carry(job)[0])]
+    assert steps[0] > 20.0 and steps[1] < 8.0
 
 
 def test_a_path_without_singular_places_stays_as_it_is_to_the_bit():
