@@ -3,62 +3,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import bpy
-import numpy as np
 
 from . import compat
 from .state import STATE
 
 # What a solve left on the bones: it tells an edit of FK from what was written.
-MEMORY = {
-    "ik_fk_rotation": (4, np.float32),
-    "ik_solved_rotation": (4, np.float32),
-    "ik_held_mode": (1, np.int32),
-}
+MEMORY = ("ik_fk_rotation", "ik_solved_rotation", "ik_held_mode")
 
 
 @contextmanager
-def kept(ob: bpy.types.Object) -> Iterator[None]:
-    """Keep the values of animated properties of `ob` while its curves are written.
+def kept(ob: bpy.types.Object, but: Collection[str] = ()) -> Iterator[None]:
+    """Keep the values of animated properties of an armature object while its curves are written.
 
-    Properties that are set meanwhile keep what they were set to.
+    Args:
+        but: data paths of properties that are set meanwhile: they keep what they were set to.
     """
-    before = _values(ob)
-    memory = _memory(ob)
+    before = {path: value for path, value in _values(ob).items() if path not in but}
+    memory = [(bone.name, name, _plain(getattr(bone, name))) for bone in ob.pose.bones for name in MEMORY]
     yield
-    meant = {path: value for path, value in _values(ob).items() if path in before}
+    meant = {path: value for path, value in _values(ob).items() if path in but}
     with STATE.at_work():
         bpy.context.view_layer.update()
-        for path, value in _values(ob).items():
-            if path in meant and value != meant[path]:
-                owner, _, name = path.rpartition(".")
-                setattr(ob.path_resolve(owner) if owner else ob, name, meant[path])
-        for name, flat in memory.items():
-            ob.pose.bones.foreach_set(name, flat)
+        for path, value in {**before, **meant}.items():
+            owner, _, name = path.rpartition(".")
+            _set(ob.path_resolve(owner) if owner else ob, name, value)
+        for bone, name, value in memory:
+            _set(ob.pose.bones[bone], name, value)
     ob.update_tag()
 
 
 def _values(ob: bpy.types.Object) -> dict[str, Any]:
-    """The values of properties with curves; those in square brackets are left to their curves."""
+    """The values of properties with curves, but for custom properties and paths that lead nowhere."""
     found = {}
     for path in {curve.data_path for curve in compat.assigned_curves(ob)}:
-        if path.endswith("]"):
-            continue
         try:
             value = ob.path_resolve(path)
         except ValueError:
             continue
-        found[path] = tuple(value) if hasattr(value, "__len__") and not isinstance(value, str) else value
+        if not path.endswith("]"):
+            found[path] = _plain(value)
     return found
 
 
-def _memory(ob: bpy.types.Object) -> dict[str, np.ndarray]:
-    found: dict[str, np.ndarray] = {}
-    for name, (width, kind) in MEMORY.items() if ob.pose else ():
-        found[name] = np.empty(len(ob.pose.bones) * width, kind)
-        ob.pose.bones.foreach_get(name, found[name])
-    return found
+def _plain(value: Any) -> Any:
+    return tuple(value) if hasattr(value, "__len__") and not isinstance(value, str) else value
+
+
+def _set(owner: Any, name: str, value: Any) -> None:
+    if _plain(getattr(owner, name)) != value:
+        setattr(owner, name, value)

@@ -33,6 +33,7 @@ from .chains import ChainError
 from .plan import Plan, Rig, groups_of_rigs
 from .reading import Reading, read
 from .sampling import evaluation
+from .state import STATE
 
 # What turns by less than this (radians), or differs by less than this, stays as it is and gets no key.
 SAME = 1e-6
@@ -234,6 +235,40 @@ def _aim_point(view: _View, fk: Solution) -> np.ndarray:
 
 
 # The pole
+
+
+def pole_to_bend(ob: bpy.types.Object, index: int, scene: bpy.types.Scene, mode: str) -> Snap:
+    """The pole takes the side to which the chain bends now, one limb length away.
+
+    Args:
+        mode: POINT or DIRECTION, which the chain takes on.
+
+    Raises:
+        ChainError: before anything is changed.
+    """
+    chain = ob.ik_chains[index]
+    values = {name: getattr(chain, name) for name in ("pole_mode", "pole_location")}
+    curves = {name: keying.keyable_curves(ob, _setting_paths(chain, index, name)) for name in values}
+    with _looking(ob, index) as view:
+        now = view.solved(influence=1.0)
+    with STATE.at_work():
+        try:
+            chain.pole_mode = mode
+            if not chains.uses_pole(chain):
+                raise ChainError(f"{ob.name}: chain '{chain.name}' has no use for a pole with these settings")
+            placing.put_pole(ob, chain)
+            with _looking(ob, index) as view:
+                settings = _with_pole(view, now, {"influence": 1.0})
+                offset, angle = _difference(view, now, view.solved(**settings))
+        except ChainError:
+            chain.pole_mode, chain.pole_location = values["pole_mode"], values["pole_location"]
+            raise
+        chain.pole_location = settings["pole_location"]
+        item = chain.bl_rna.properties["pole_mode"].enum_items[mode].value
+        keying.insert(curves["pole_mode"], scene.frame_current_final, [float(item)])
+        keying.insert(curves["pole_location"], scene.frame_current_final, list(chain.pole_location))
+    ob.update_tag()
+    return Snap(list(values), offset, angle)
 
 
 def _with_pole(view: _View, fk: Solution, settings: dict[str, Any]) -> dict[str, Any]:

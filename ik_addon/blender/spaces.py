@@ -121,12 +121,12 @@ def switch(
     if to.kind == "CUSTOM" and to.target is None:
         to = custom_of(chain, names)
     _check(ob, chain, names, to)
-    space = tracks.read(ob, tracks.setting_paths(chain, index, names.space), _item(chain, names))
+    space = tracks.read(ob, tracks.setting_paths(chain, index, names.space), item(chain, names))
     span = _span(ob, chain, names, space, scene, key, frames)
     if frames is None and space_of(chain, names) == to:
         raise ChainError(f"{_who(ob, chain)}: its {names.label} is in that space already")
     _check_single_object(ob, chain, names, to, space, span)
-    _check_solvable(ob, index, names, to)
+    check_solvable(ob, index, names, to)
     settings = filter(None, (names.location, names.rotation))
     found = {n: tracks.read(ob, tracks.setting_paths(chain, index, n), getattr(chain, n)) for n in settings}
     work = _Switching(ob, index, scene, names, to, span, space, found)
@@ -146,7 +146,7 @@ def _who(ob: bpy.types.Object, chain: Any) -> str:
     return f"{ob.name}: chain '{chain.name}'"
 
 
-def _item(chain: Any, part: Part, kind: str = "") -> int:
+def item(chain: Any, part: Part, kind: str = "") -> int:
     """The number of a space, by default the present one, as curves hold it."""
     items = chain.bl_rna.properties[part.space].enum_items
     return int(items[kind or getattr(chain, part.space)].value)
@@ -206,7 +206,7 @@ def _check_single_object(
     before = custom_of(chain, part)
     if to.kind != "CUSTOM" or before == to or before.target is None:
         return
-    if _is_used_outside(space, span, _item(chain, part, "CUSTOM")):
+    if _is_used_outside(space, span, item(chain, part, "CUSTOM")):
         place = f"'{before.target.name}'" + (f", bone '{before.bone}'," if before.bone else "")
         raise ChainError(
             f"{_who(ob, chain)}: its {part.label} is in the space of {place} on other frames, and the object"
@@ -225,7 +225,7 @@ def _is_used_outside(space: Track, span: Span, item: int) -> bool:
     return bool(np.any(outside & (np.rint(steps[:, keys.VALUE]) == item)))
 
 
-def _check_solvable(ob: bpy.types.Object, index: int, part: Part, to: Space) -> None:
+def check_solvable(ob: bpy.types.Object, index: int, part: Part, to: Space) -> None:
     """The chain must not come to hang on itself."""
     with _as_if(ob.ik_chains[index], part, to):
         group = next(group for group in groups_of_rigs([ob]) if ob in group)
@@ -340,14 +340,15 @@ def _space_keys(work: _Switching) -> np.ndarray:
     # Blender steps from item to item, whatever the keys say.
     steps[:, INTERPOLATION] = CONSTANT
     (old,) = replace(work.space, keys=[steps]).cut([span.hold, *ends])
-    new = keys.steps([span.first], [_item(work.chain, work.part, work.to.kind)])
+    new = keys.steps([span.first], [item(work.chain, work.part, work.to.kind)])
     return _joined(span, [old], [new], hold_last=True)[0]
 
 
 def _write(work: _Switching, columns: Columns, values: dict[str, np.ndarray]) -> None:
     chain, part, now = work.chain, work.part, np.array([work.now])
     steps = _space_keys(work) if work.span != ALWAYS else None
-    with STATE.at_work(), edits.kept(work.ob):
+    paths = {path for track in (work.space, *work.tracks.values()) for path in track.paths}
+    with STATE.at_work(), edits.kept(work.ob, paths):
         before = getattr(chain, part.space)
         _name_space(chain, part, work.to)
         if steps is not None:

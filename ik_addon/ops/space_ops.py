@@ -3,14 +3,17 @@
 
 # mypy: disable-error-code="valid-type"
 
+import math
+
 import bpy
 from bpy.props import EnumProperty, IntProperty, StringProperty
 
-from ..blender import spaces
+from ..blender import snap, spaces, target_objects
 from ..blender.chains import ChainError
-from ..blender.properties import SPACES
+from ..blender.properties import POLE_MODES, SPACES
 from ..blender.space_samples import PARTS, Space, custom_of
 from .common import ChainOperator, named_object
+from .snap_ops import ANGLE, OFFSET
 
 PART_ITEMS = (
     ("TARGET", "Target", "The target of the chain"),
@@ -125,4 +128,71 @@ class IKCHAIN_OT_switch_space(PartOperator, bpy.types.Operator):
             column.prop(self, "frame_end")
 
 
-CLASSES = (IKCHAIN_OT_switch_space,)
+class IKCHAIN_OT_place_pole(ChainOperator, bpy.types.Operator):
+    """Put the pole of an IK chain where the limb bends now, so that nothing moves"""
+
+    bl_idname = "ik_chain.place_pole"
+    bl_label = "Place Pole"
+
+    mode: EnumProperty(
+        name="Mode",
+        description="What the pole is from then on; by default what it is, or a point",
+        items=tuple(item for item in POLE_MODES if item[0] != "AUTO"),
+        default="POINT",
+        options={"SKIP_SAVE"},
+    )
+
+    def run(self, context: bpy.types.Context) -> None:
+        """Place it, and tell when the limb could not stay."""
+        ob = self.rig(context)
+        index = self.index(ob)
+        mode = ob.ik_chains[index].pole_mode
+        if mode == "AUTO" or self.properties.is_property_set("mode"):
+            mode = self.mode
+        done = snap.pole_to_bend(ob, index, context.scene, mode)
+        if done.offset > OFFSET or done.angle > ANGLE:
+            self.report(
+                {"WARNING"},
+                f"No pole holds the limb nearer to where it was than {done.offset:.3g} m and "
+                f"{math.degrees(done.angle):.2f}°",
+            )
+
+
+class IKCHAIN_OT_add_target_empty(PartOperator, bpy.types.Operator):
+    """Make the target or the pole of an IK chain an empty that can be dragged, without moving it"""
+
+    bl_idname = "ik_chain.add_target_empty"
+    bl_label = "Add Target Empty"
+
+    def run(self, context: bpy.types.Context) -> None:
+        """Add the empty, with the keys of the offset."""
+        ob = self.rig(context)
+        empty = target_objects.add_empty(ob, self.index(ob), context.scene, self.part)
+        self.report({"INFO"}, f"The {self.part.lower()} follows '{empty.name}'")
+
+
+class IKCHAIN_OT_add_target_bone(PartOperator, bpy.types.Operator):
+    """Make the target or the pole of an IK chain a control bone of the rig, without moving it"""
+
+    bl_idname = "ik_chain.add_target_bone"
+    bl_label = "Add Target Bone"
+
+    parent_bone: StringProperty(
+        name="Parent",
+        description="Parent of the new bone; empty: the bone of the rig that it was in the space of, or none",
+        options={"SKIP_SAVE"},
+    )
+
+    def run(self, context: bpy.types.Context) -> None:
+        """Add the bone, with the keys of the offset."""
+        ob = self.rig(context)
+        bone = target_objects.add_bone(ob, self.index(ob), context.scene, self.part, self.parent_bone)
+        self.report({"INFO"}, f"The {self.part.lower()} follows bone '{bone}'")
+
+
+CLASSES = (
+    IKCHAIN_OT_switch_space,
+    IKCHAIN_OT_place_pole,
+    IKCHAIN_OT_add_target_empty,
+    IKCHAIN_OT_add_target_bone,
+)
