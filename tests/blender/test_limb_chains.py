@@ -357,6 +357,20 @@ def test_a_straight_arm_bends_about_the_axis_of_its_upper_arm() -> None:
     assert angle_between(elbow, side) <= 1e-4
 
 
+@pytest.mark.parametrize("pole", ["POINT", "DIRECTION"])
+def test_adding_a_straight_arm_with_a_pole_does_not_roll_it(pole: str) -> None:
+    straight = [*ARM[:2], ("upper_arm", "clavicle", (0.18, 0.03, 1.47), (0.48, 0.03, 1.47))]
+    straight.append(("forearm", "upper_arm", (0.48, 0.03, 1.47), (0.74, 0.03, 1.47)))
+    ob = armature("Rig", straight)
+    with edit_mode(ob) as bones:
+        bones["clavicle"].roll = 1.0
+        bones["upper_arm"].roll = bones["forearm"].roll = -0.4
+    before = pose(ob)
+    chains.add(ob, "clavicle", "forearm", solver="THREE_BONE", pole_mode=pole)
+    update()
+    assert np.abs(pose(ob) - before).max() <= 1e-5
+
+
 @pytest.mark.parametrize("mode", ["HOCK_PARALLEL", "HOCK_RATIO"])
 def test_a_leg_posed_straight_folds_to_the_side_of_its_rest_knee(mode: str) -> None:
     """Also with a hock that is bent more than the knee at rest, the other way round."""
@@ -509,6 +523,15 @@ def test_a_head_that_leans_pulls_the_spine_after_it(solver: str) -> None:
         assert chain.residual <= 1e-5
         offsets.append(tail(ob, "spine3")[0])
     assert offsets == pytest.approx([0.0, 0.05, 0.1], abs=1e-4)
+    put(chain, tip + (0.1, 0.0, -0.1))
+    for frame, use_lean in ((11, True), (12, False)):
+        chain.use_lean = use_lean
+        chain.keyframe_insert("use_lean", frame=frame)
+    heights = []
+    for frame in (11, 12):
+        go_to(frame)
+        heights.append(tail(ob, "spine3")[2])
+    assert heights == pytest.approx([tip[2], tip[2] - 0.1], abs=1e-2)
 
 
 def test_a_spine_asked_for_more_than_its_length_is_straight_and_on_its_derived_target() -> None:
