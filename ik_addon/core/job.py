@@ -44,7 +44,6 @@ class ChainJob:
         pole: ``(..., 3)`` vector from the root toward which the middle bends, or None.
         pole_mask: ``(...)`` True where `pole` counts; None: everywhere.
         pole_angle: ``(...)`` turn of the bend plane about the root-target line, radians.
-        limits: joint limits of each bone; None: the joints are free.
     """
 
     joints: np.ndarray
@@ -53,7 +52,6 @@ class ChainJob:
     pole: np.ndarray | None = None
     pole_mask: np.ndarray | None = None
     pole_angle: np.ndarray | float = 0.0
-    limits: object | None = None
 
     def validated(self) -> ChainJob:
         """This job with float64 arrays of one common batch shape.

@@ -478,7 +478,7 @@ def _within_limits(
     )
     inner = box.bones(slice(columns))
     fk = work.rotation[:, group.slots[:, :columns]]
-    result = solve_limited(chain, target, wanted, inner, fk, has_pole)
+    result = solve_limited(chain, target, wanted, inner, fk, has_pole, inner.exceeded(wanted))
     solved = solved.copy()
     solved[:, :, :columns] = result.rotation
     _set_channels(work, group, solved)
@@ -488,7 +488,7 @@ def _within_limits(
         end = _turn(work, group, still, orientation)[:, :, columns:]
         solved[:, :, columns:] = box.bones(slice(columns, None)).clamp(end)
         _set_channels(work, group, solved)
-    return solved, result.bound
+    return solved, result.bound & exceeded
 
 
 def _is_rigid(work: _Work, group: Group) -> bool:
