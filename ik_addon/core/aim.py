@@ -183,7 +183,7 @@ def limit_swing(
         limited: ``(...)`` True where the limit or its easing keeps the bone from it.
     """
     orientation, wanted = np.asarray(orientation, float), np.asarray(wanted, float)
-    limit = np.maximum(np.asarray(limit, float), 0.0)
+    limit = np.asarray(np.maximum(limit, 0.0), float)
     turn = matrix_to_quaternion(wanted @ np.swapaxes(orientation, -1, -2))
     axis, angle = quaternion_to_axis_angle(turn)
     allowed = np.minimum(soft_distance(angle, limit, damping), limit)

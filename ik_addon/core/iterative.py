@@ -241,7 +241,7 @@ def _without_gaps(
     source = np.maximum.accumulate(index, axis=0)
     source = np.where(source < 0, np.argmin(small, axis=0), source)
     bones = np.take_along_axis(bones, source[:, None], axis=0)
-    dead = small.all(axis=0)
+    dead: np.ndarray = np.all(small, axis=0)
     if not dead.any():
         return bones, lengths, source, None
     # Any straight chain will do: what it gives is thrown away.

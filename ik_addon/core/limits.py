@@ -246,7 +246,7 @@ class Box:
         Rotations that are inside stay as they are to the bit.
         """
         angles = self.nearest(self.canonical(rotation))
-        inside = (self._outside(angles) <= 0.0).all(axis=-1)
+        inside: np.ndarray = np.all(self._outside(angles) <= 0.0, axis=-1)
         clamped = self.stored(rotation_of(np.clip(angles, self.lower, self.upper)))
         return np.where(inside[..., None], rotation, clamped)
 

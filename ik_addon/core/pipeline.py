@@ -333,7 +333,8 @@ def _reach(
         eased = ease_target(joints[:, :, 0], target, size, settings["softness"])
     pole = _pole(work, group, settings, joints)
     status, angle = np.zeros(weight.shape, np.int8), settings["pole_angle"]
-    missed, solved = np.ones(weight.shape, bool), np.empty(0)
+    missed = np.ones(weight.shape, bool)
+    solved: np.ndarray = np.empty(0)
     for attempt in range(SHEAR_PASSES):
         hinge = transform_vector(work.pose[:, group.bones[:, chain.bend_root]], group.hinge)
         if group.solved == 2:

@@ -64,7 +64,7 @@ _TO_MATRIX = _bilinear(
 )
 # 4 q q^T of a rotation matrix, flattened: a constant and a sum of its elements, per entry.
 _ROWS_OF_NO_MATRIX = np.eye(4).ravel()
-_TO_ROWS = np.zeros((9, 4, 4))
+_TO_ROWS: np.ndarray = np.zeros((9, 4, 4))
 for _row, _signs in enumerate(((1, 1, 1), (1, -1, -1), (-1, 1, -1), (-1, -1, 1))):
     _TO_ROWS[(0, 4, 8), _row, _row] = _signs
 for _i, _j, _plus, _minus, _sign in (

@@ -10,6 +10,7 @@ test compares both. Singular input is left to the arrays.
 from __future__ import annotations
 
 from math import sqrt
+from typing import Any
 
 import numpy as np
 
@@ -31,13 +32,14 @@ def few_limbs(job: ChainJob) -> tuple[np.ndarray, ...] | None:
     joints = job.joints.reshape(-1, 9)
     if not 0 < len(joints) <= FEW:
         return None
-    poles = [None] * len(joints) if job.pole is None else job.pole.reshape(-1, 3).tolist()
+    poles: list[Any] = [None] * len(joints) if job.pole is None else job.pole.reshape(-1, 3).tolist()
     if job.pole_mask is not None:
         poles = [p if m else None for p, m in zip(poles, job.pole_mask.reshape(-1).tolist(), strict=True)]
     angles = np.broadcast_to(job.pole_angle, job.joints.shape[:-2]).reshape(-1).tolist()
     targets, hinges = job.target.reshape(-1, 3).tolist(), job.hinge.reshape(-1, 3).tolist()
+    rows: list[Any] = list(zip(joints.tolist(), targets, hinges, poles, angles, strict=True))
     limbs = []
-    for limb in zip(joints.tolist(), targets, hinges, poles, angles, strict=True):
+    for limb in rows:
         solved = _solve_one(*limb)
         if solved is None:
             return None
