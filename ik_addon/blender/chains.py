@@ -32,6 +32,7 @@ class ChainBones:
     end: str
 
 
+COUNTS = {2: "two", 3: "three"}
 # Head to next head, as a fraction of the limb: shorter ones have no direction.
 SHORTEST = 1e-6
 
@@ -72,13 +73,21 @@ def resolve(ob: bpy.types.Object, chain: Any) -> ChainBones:
         raise ChainError(f"{who}: {both}, so with Use Tail off no bone is left to turn")
     if chain.solver == "TWO_BONE":
         if len(turned) != 2:
-            raise ChainError(f"{who}: the two-bone solver turns two bones, not {len(turned)}; use FABRIK")
+            raise ChainError(f"{who}: the two-bone solver {_too_many(2, turned, by_tail)}")
         _check_lengths(who, path, by_tail)
     if chain.solver == "THREE_BONE":
         if len(turned) != 3:
-            raise ChainError(f"{who}: the three-bone solver turns three bones, not {len(turned)}; use FABRIK")
+            raise ChainError(f"{who}: the three-bone solver {_too_many(3, turned, by_tail)}")
         _check_lengths(who, path, by_tail)
     return ChainBones(turned, "" if by_tail else names[-1])
+
+
+def _too_many(count: int, turned: tuple[str, ...], by_tail: bool) -> str:
+    """What is wrong with a chain that turns `turned` where its solver turns `count` bones."""
+    text = f"turns {COUNTS[count]} bones, not {len(turned)} ({', '.join(turned)})"
+    if by_tail and len(turned) == count + 1:
+        return f"{text}; switch Use Tail off to end at the head of '{turned[-1]}', or use FABRIK"
+    return f"{text}; use FABRIK"
 
 
 def held_bones(ob: bpy.types.Object, chain: Any) -> tuple[str, ...]:

@@ -140,7 +140,7 @@ def test_the_new_settings_leave_other_chains_as_they_were_and_can_be_overridden(
 def test_another_number_of_bones_is_refused(root: str, end: str, use_tail: bool, count: int) -> None:
     ob = armature("Rig", ARM)
     with pytest.raises(
-        chains.ChainError, match=f"the three-bone solver turns three bones, not {count}; use FABRIK"
+        chains.ChainError, match=f"the three-bone solver turns three bones, not {count} .*use FABRIK"
     ):
         chains.add(ob, root, end, use_tail=use_tail, solver="THREE_BONE")
     assert len(ob.ik_chains) == 0
