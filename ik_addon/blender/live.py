@@ -25,7 +25,6 @@ from .plan import (
 from .reading import Held, read
 from .state import STATE
 
-
 # Plans kept for values of animated discrete settings: a keyed number has no end of them.
 MOST_PLANS = 32
 LARGEST = float(np.finfo(np.float32).max)

@@ -114,4 +114,3 @@ def named_object(name: str) -> bpy.types.Object:
 
 def _has_chains(ob: bpy.types.Object | None) -> bool:
     return ob is not None and ob.type == "ARMATURE" and len(ob.ik_chains) > 0
-
