@@ -368,7 +368,9 @@ def _reach(
     if group.limits is not None:
         has_pole = np.broadcast_to(pole.get("pole_mask", False), weight.shape)
         box = group.limits.box(work.rotation[:, group.slots[:, : solved.shape[2]]])
-        solved, bound = _within_limits(work, group, box, solved, eased, orientation, has_pole)
+        # A limb of three bones has put its tip where its own softness lets it be.
+        goal = result.joints[:, :, -1] if chain.solver == "THREE_BONE" else eased
+        solved, bound = _within_limits(work, group, box, solved, goal, orientation, has_pole)
         status = np.where(bound, np.int8(Status.LIMIT), status)
     _blend(work, group, solved, weight)
     if eased is not target:

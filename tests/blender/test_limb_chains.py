@@ -326,6 +326,25 @@ def test_softness_eases_the_part_that_is_solved_as_two_bones(mode: str, ratio: f
     assert chain.residual == pytest.approx(ratio * reach - eased, abs=3e-6)
 
 
+@each_mode
+def test_joint_limits_leave_the_softness_of_a_limb_in_place(mode: str) -> None:
+    ob, chain = limb(mode, softness=0.1, share=0.0, share_max=0.0)
+    first, end = "upper_arm" if mode == "CLAVICLE" else "thigh", ENDS[mode][1]
+    root, tip = head(ob, first), head(ob, end)
+    across = np.cross(tip - root, (0.0, 1.0, 0.0))
+    put(chain, root + 1.1 * (tip - root) + 0.4 * across)
+    twisted, soft = ob.pose.bones[first].matrix_basis.to_quaternion(), head(ob, end)
+    assert chain.status == "TARGET_FAR"
+    twist = twisted.to_swing_twist("Y")[1]
+    assert abs(twist) > 0.02
+    bone = ob.pose.bones[first]
+    bone.use_ik_limit_y = True
+    bone.ik_min_y, bone.ik_max_y = sorted((0.0, 0.5 * twist))
+    update()
+    assert np.linalg.norm(head(ob, end) - soft) <= 1e-4 * size(ob)
+    assert abs(bone.matrix_basis.to_quaternion().to_swing_twist("Y")[1]) < 0.6 * abs(twist)
+
+
 def test_an_eased_two_bone_limb_with_its_pole_on_the_line_is_out_of_reach_not_unconverged() -> None:
     ob = armature("Rig", ARM)
     chain = chains.add(
