@@ -290,11 +290,11 @@ def test_a_driven_channel_is_refused(rig: bpy.types.Object) -> None:
     curve.driver.type, curve.driver.expression = "SCRIPTED", "0.1"
     chain.target_location[0] += 0.2
     pose(rig)
-    assert "is set by a driver" in refused(bpy.ops.ik_chain.snap_fk)
+    assert "driver" in refused(bpy.ops.ik_chain.snap_fk)
     curve = rig.driver_add("ik_chains[0].target_location", 2)
     curve.driver.type, curve.driver.expression = "SCRIPTED", "0.1"
     turn(rig)
-    assert "is set by a driver" in refused(bpy.ops.ik_chain.snap_ik)
+    assert "driver" in refused(bpy.ops.ik_chain.snap_ik)
 
 
 def test_a_channel_in_the_nla_is_refused(rig: bpy.types.Object) -> None:
