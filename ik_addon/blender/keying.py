@@ -25,7 +25,7 @@ def keyable_curves(ob: bpy.types.Object, paths: Collection[str]) -> list[bpy.typ
         return []
     what = f"'{ob.name}': {next(iter(paths))}"
     if any(curve.data_path in paths and not curve.mute for curve in data.drivers):
-        raise ChainError(f"{what} is set by a driver, which would undo the snap")
+        raise ChainError(f"{what} is set by a driver, which would undo this")
     for strip in animation.nla_strips(ob):
         if any(curve.data_path in paths for curve in compat.strip_curves(strip)):
             raise ChainError(f"{what} is set by NLA strip '{strip.name}', which takes no key")

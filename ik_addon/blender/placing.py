@@ -22,17 +22,27 @@ from .state import STATE
 AXES = {"X": Vector((1, 0, 0)), "Y": Vector((0, 1, 0)), "Z": Vector((0, 0, 1))}
 
 
-def evaluated(ob: bpy.types.Object) -> bpy.types.Object:
-    """`ob` as the current view layer evaluates it; itself where it is in none."""
-    return ob.evaluated_get(bpy.context.evaluated_depsgraph_get())
+def evaluated(ob: bpy.types.Object, depsgraph: bpy.types.Depsgraph | None = None) -> bpy.types.Object:
+    """`ob` as the current view layer evaluates it; itself where it is in none.
+
+    Args:
+        depsgraph: read from this one, as it is; without it the present one is brought up to date.
+    """
+    return ob.evaluated_get(depsgraph or bpy.context.evaluated_depsgraph_get())
 
 
-def space_matrix(ob: bpy.types.Object, space: str, target: bpy.types.Object | None, subtarget: str) -> Matrix:
+def space_matrix(
+    ob: bpy.types.Object,
+    space: str,
+    target: bpy.types.Object | None,
+    subtarget: str,
+    depsgraph: bpy.types.Depsgraph | None = None,
+) -> Matrix:
     """World matrix of a space: WORLD, ARMATURE (of `ob`), or CUSTOM (`target`, its bone `subtarget`)."""
     if space == "ARMATURE":
-        return evaluated(ob).matrix_world.copy()
+        return evaluated(ob, depsgraph).matrix_world.copy()
     if space == "CUSTOM" and target is not None:
-        seen = evaluated(target)
+        seen = evaluated(target, depsgraph)
         if subtarget:
             return seen.matrix_world @ seen.pose.bones[subtarget].matrix
         return seen.matrix_world.copy()

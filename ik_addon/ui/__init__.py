@@ -3,6 +3,6 @@
 
 import bpy
 
-from . import panels
+from . import gizmos, panels
 
-register, unregister = bpy.utils.register_classes_factory(panels.CLASSES)
+register, unregister = bpy.utils.register_classes_factory((*panels.CLASSES, *gizmos.CLASSES))

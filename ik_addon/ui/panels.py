@@ -245,6 +245,7 @@ class IKCHAIN_PT_target(ChainSubPanel, bpy.types.Panel):
             copies_rotation = chain.use_rotation
         if copies_rotation:
             layout.column().prop(chain, "target_rotation", text="Rotation")
+        _draw_part_buttons(layout, "TARGET")
 
 
 class IKCHAIN_PT_pole(ChainSubPanel, bpy.types.Panel):
@@ -274,6 +275,25 @@ class IKCHAIN_PT_pole(ChainSubPanel, bpy.types.Panel):
             layout.column().prop(chain, "pole_location", text=label)
         if chain.solver != "AIM":
             layout.prop(chain, "pole_angle", text="Angle")
+        if not uses_pole(chain):
+            row = layout.row(align=True)
+            for mode, text in (("POINT", "Place Point"), ("DIRECTION", "Place Direction")):
+                row.operator("ik_chain.place_pole", text=text).mode = mode
+            return
+        column = layout.column(align=True)
+        if not any(chain.pole_location):
+            column.label(text="The pole is not placed yet", icon="INFO")
+        column.operator("ik_chain.place_pole", text="Place at Bend")
+        _draw_part_buttons(column, "POLE")
+
+
+def _draw_part_buttons(layout: Any, part: str) -> None:
+    """What changes the space of a target or pole, or makes it an object, without moving it."""
+    column = layout.column(align=True)
+    column.operator_menu_enum("ik_chain.switch_space", "space", text="Switch Space").part = part
+    row = column.row(align=True)
+    row.operator("ik_chain.add_target_empty", text="Add Empty", icon="EMPTY_DATA").part = part
+    row.operator("ik_chain.add_target_bone", text="Add Bone", icon="BONE_DATA").part = part
 
 
 def _draw_space(column: Any, chain: Any, space: str, target: str, bone: str) -> None:

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Targets and poles that are stored as coordinates, as things to drag in the world."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import bpy
+import numpy as np
+from mathutils import Matrix, Vector
+
+from ..core.transforms import rotation_part
+from . import chains, placing
+from .space_samples import PARTS, space_of
+
+
+def moves(chain: Any, part: str) -> bool:
+    """Whether the place of a target or pole is to be dragged.
+
+    A target without an offset in the space of an object or bone is that: there the object
+    or bone is dragged.
+    """
+    names = PARTS[part]
+    space = space_of(chain, names)
+    if space.kind == "CUSTOM" and (space.target is None or not any(getattr(chain, names.location))):
+        return False
+    if part == "POLE":
+        return chains.uses_pole(chain) and chain.pole_mode == "POINT"
+    return not (chain.solver == "AIM" and chain.aim_mode == "MATCH_ROTATION")
+
+
+def turns(chain: Any) -> bool:
+    """Whether the rotation of a target is to be dragged: the chain looks at it."""
+    space = space_of(chain, PARTS["TARGET"])
+    if space.kind == "CUSTOM" and (space.target is None or not moves(chain, "TARGET")):
+        return False
+    if chain.solver == "AIM":
+        return bool(chain.aim_mode == "MATCH_ROTATION")
+    return bool(chain.use_rotation and not chain.use_tail)
+
+
+def matrix(
+    ob: bpy.types.Object, chain: Any, part: str, depsgraph: bpy.types.Depsgraph | None = None
+) -> Matrix:
+    """World matrix of a target, with the rotation that the chain takes from it, or of a pole's point.
+
+    Args:
+        depsgraph: read from this one, as it is (see `placing.evaluated`).
+
+    Raises:
+        ChainError: when the chain has no bones.
+    """
+    names = PARTS[part]
+    space = placing.space_matrix(ob, *space_of(chain, names), depsgraph)
+    point = space @ Vector(getattr(chain, names.location))
+    if part == "POLE":
+        return Matrix.Translation(point)
+    world = placing.evaluated(ob, depsgraph).matrix_world
+    own = _rotation(world.inverted_safe() @ space) @ chain.target_rotation.to_matrix()
+    out = _rotation(world.to_3x3() @ own).to_4x4()
+    if not moves(chain, part) and turns(chain):
+        bone = placing.evaluated(ob, depsgraph).pose.bones[chains.resolve(ob, chain).turned[0]]
+        point = world @ bone.head
+    out.translation = point
+    return out
+
+
+def put(ob: bpy.types.Object, chain: Any, part: str, world: Matrix, what: str) -> None:
+    """Store a world matrix as the offset of a target or pole, in its own space.
+
+    Args:
+        what: MOVE for the location alone, TURN for the rotation alone.
+    """
+    names = PARTS[part]
+    if part == "POLE":
+        space = placing.space_matrix(ob, *space_of(chain, names))
+        chain.pole_location = space.inverted_safe() @ world.translation
+        return
+    if chain.solver == "AIM":
+        # `put_target` takes the matrix of the bone, which has this turn on top.
+        world = world @ Matrix.Rotation(chain.offset_yaw, 4, "Y")
+    placing.put_target(ob, chain, world, ("target_rotation",) if what == "MOVE" else ("target_location",))
+
+
+def _rotation(matrix: Matrix) -> Matrix:
+    return Matrix(rotation_part(np.array(matrix, dtype=np.float64)))
