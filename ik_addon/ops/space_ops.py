@@ -66,8 +66,9 @@ class IKCHAIN_OT_switch_space(PartOperator, bpy.types.Operator):
 
     def invoke(self, context: bpy.types.Context, event: bpy.types.Event) -> set[str]:
         """Ask for the object of a custom space; go ahead with the others."""
-        given = self.properties.is_property_set
-        if not given("frame_start") and not given("frame_end"):
+        if self._range() is None:
+            # A range to start from, should it be asked for in the dialog; it is not yet.
+            self.method = self.method
             self.frame_start, self.frame_end = context.scene.frame_start, context.scene.frame_end
         if self.space != "CUSTOM" or self.target:
             return self.execute(context)

@@ -227,6 +227,12 @@ def test_space_and_offset_are_keyed_as_a_step() -> None:
             assert [key[2] for key in keys] == ["CONSTANT", "CONSTANT"]
 
 
+def test_from_the_panel_it_is_a_step_too() -> None:
+    ob = make()
+    assert bpy.ops.ik_chain.switch_space("INVOKE_DEFAULT", object="Rig", space="ARMATURE") == {"FINISHED"}
+    assert [key[0] for key in chain_keys(ob)["target_location"][0]] == [NOW - 1, NOW]
+
+
 def test_a_pole_has_no_rotation_to_key() -> None:
     ob = make()
     ob.ik_chains["leg"].pole_mode = "POINT"
