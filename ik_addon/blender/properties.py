@@ -27,12 +27,18 @@ from . import anchors, state
 
 OVERRIDE = {"LIBRARY_OVERRIDABLE"}
 
+# Numbers as files store them: a solver keeps its own.
 SOLVERS = (
-    ("TWO_BONE", "Two-Bone", "Exact solve of a limb of two bones: arm, leg"),
-    ("THREE_BONE", "Three-Bone", "Exact solve of a limb of three bones: arm with clavicle, dog leg"),
-    ("AIM", "Aim", "Turn one bone: copy the target's rotation or look at it"),
-    ("FABRIK", "FABRIK", "Chain of any length that bends evenly and keeps its look: spine, tail, tentacle"),
-    ("CCD", "CCD", "Chain of any length that bends from its tip first"),
+    ("TWO_BONE", "Two-Bone", "Exact solve of a limb of two bones: arm, leg", 0),
+    ("THREE_BONE", "Three-Bone", "Exact solve of a limb of three bones: arm with clavicle, dog leg", 4),
+    ("AIM", "Aim", "Turn one bone: copy the target's rotation or look at it", 1),
+    (
+        "FABRIK",
+        "FABRIK",
+        "Chain of any length that bends evenly and keeps its look: spine, tail, tentacle",
+        2,
+    ),
+    ("CCD", "CCD", "Chain of any length that bends from its tip first", 3),
 )
 SPACES = (
     ("WORLD", "World", "The world: a planted foot"),

@@ -11,7 +11,7 @@ from ..blender.properties import SOLVERS, SPACES
 from .common import ChainOperator, RigOperator, named_object
 from .selection import pick
 
-AUTOMATIC = ("AUTO", "Automatic", "Two-Bone for two bones, Aim for one, FABRIK for more")
+AUTOMATIC = ("AUTO", "Automatic", "Two-Bone for two bones, Aim for one, FABRIK for more", 100)
 
 
 class IKCHAIN_OT_add(RigOperator, bpy.types.Operator):
