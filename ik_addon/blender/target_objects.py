@@ -28,7 +28,7 @@ from ..core.transforms import (
     rotation_part,
     transform_point,
 )
-from . import bake_checks, chains, edits, keys, offsets, snap, spaces, tracks
+from . import bake_checks, chains, compat, edits, keys, offsets, snap, spaces, tracks
 from .chains import ChainError
 from .offsets import Columns
 from .space_samples import PARTS, Part, Samples, Space, present, sample, space_of
@@ -36,7 +36,7 @@ from .state import STATE
 from .tracks import Track
 
 # Sizes of what is made, as fractions of the limb's length.
-EMPTY_SIZE, BONE_SIZE = 0.1, 0.25
+EMPTY_SIZE, BONE_SIZE = 0.1, 0.35
 # By number of values.
 CHANNELS = {3: "location", 4: "rotation_quaternion"}
 SHAPES = {"TARGET": "CUBE", "POLE": "SPHERE"}
@@ -108,7 +108,7 @@ def add_bone(
 ) -> str:
     """Make a target or pole a control bone of its armature; returns the bone's name.
 
-    In the rest position of the rig it stands to the limb as it does now.
+    In the rest position of the rig it stands to the limb as it does now. It is selected.
 
     Args:
         parent_bone: its parent. Without one it is the bone of the rig that the target was in,
@@ -145,6 +145,9 @@ def add_bone(
     with edits.kept(ob, {path + channel for channel in CHANNELS.values()}):
         _fill(ob, ob.pose.bones[name], path, columns, values)
     _point_to(work, ob, name)
+    for bone in ob.pose.bones:
+        compat.select_bone(bone, bone.name == name)
+    ob.data.bones.active = ob.data.bones[name]
     return name
 
 

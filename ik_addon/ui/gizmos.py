@@ -111,16 +111,17 @@ def place_all(ob: bpy.types.Object, depsgraph: bpy.types.Depsgraph) -> dict[Way,
     chain = active_chain(ob)
     if chain is None:
         return {}
-    found: dict[Way, Matrix] = {}
     can = shown(chain)
+    parts = {part for (part, _), is_shown in can.items() if is_shown}
+    try:
+        matrices = {part: handles.matrix(ob, chain, part, depsgraph) for part in parts}
+    except ChainError:
+        return {}
+    found = {}
     for way in ways():
         part, action, axis = way
         if can[part, action]:
-            try:
-                matrix = handles.matrix(ob, chain, part, depsgraph)
-            except ChainError:
-                return {}
-            found[way] = matrix if axis == "FREE" else matrix @ ALONG[axis]
+            found[way] = matrices[part] if axis == "FREE" else matrices[part] @ ALONG[axis]
     return found
 
 
