@@ -10,7 +10,8 @@ import bpy
 import numpy as np
 
 from ..core.channels import from_quaternion
-from ..core.pipeline import Solution, solve
+from ..core.pipeline import solve
+from ..core.work import Solution
 from . import anchors, memory
 from .joint_limits import constrained_bones
 from .plan import (

@@ -11,7 +11,7 @@ import bpy
 import numpy as np
 
 from ..core.channels import MODES, to_quaternion
-from ..core.pipeline import Batch
+from ..core.work import Batch
 from . import memory
 from .plan import Plan, Rig
 

@@ -18,7 +18,7 @@ from mathutils import Matrix
 
 from ..core import limb
 from ..core.channels import to_quaternion
-from ..core.pipeline import Solution, solve
+from ..core.pipeline import solve
 from ..core.reach import hard_distance
 from ..core.transforms import (
     axis_angle_to_matrix,
@@ -28,6 +28,7 @@ from ..core.transforms import (
     rotation_part,
     transform_point,
 )
+from ..core.work import Solution
 from . import animation, chains, keying, live, memory, placing
 from .chains import ChainError
 from .plan import Plan, Rig, groups_of_rigs

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The state of a solve: what was read, the pose as it stands, and what came out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from . import carried
+from .skeleton import basis_from_pose, pose_from_basis
+from .stage import Group, SpaceTable, Stage
+from .transforms import (
+    affine_inverse,
+    compose,
+    quaternion_to_matrix,
+)
+
+IDENTITY = np.eye(4)
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What was read from Blender for F frames.
+
+    Attributes:
+        pose: ``(F, n, 4, 4)`` evaluated pose matrices, each in its armature's space.
+        objects: ``(F, objects, 4, 4)`` evaluated world matrices, the rigs first.
+        location, scale: ``(F, k, 3)`` FK channels of the bones in `Stage.posed`.
+        rotation: ``(F, k, 4)`` FK rotation channels of these bones as quaternions; those of
+            bones that no chain turns are their evaluated ones.
+        settings: per chain, ``(F, chains, ...)``: influence (0 when muted),
+            target_location, target_rotation, pole_location, pole_angle, bend_sign,
+            offset_yaw, softness, share, share_max, lean, aim_offset, aim_limit, aim_damping.
+    """
+
+    pose: np.ndarray
+    objects: np.ndarray
+    location: np.ndarray
+    rotation: np.ndarray
+    scale: np.ndarray
+    settings: dict[str, np.ndarray]
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What the chains did in F frames.
+
+    Attributes:
+        rotation: ``(F, k, 4)`` rotation channels of `Stage.posed` as unit quaternions.
+        changed: ``(F, k)`` False where a bone keeps its FK channel.
+        residual: ``(F, chains)`` distance from tip to target in world space, metres.
+        status: ``(F, chains)`` int8, values of `Status`.
+        tip: ``(F, chains, 3)`` the tips in world space.
+        pose: ``(F, n, 4, 4)`` the solved pose; bones that no chain looks at keep the
+            evaluated one.
+    """
+
+    rotation: np.ndarray
+    changed: np.ndarray
+    residual: np.ndarray
+    status: np.ndarray
+    tip: np.ndarray
+    pose: np.ndarray
+
+
+@dataclass
+class Work:
+    """The state of a solve: it starts as the FK pose and ends as the solved one.
+
+    `pose` has one more bone than the stage, an identity: the parent of roots. `basis`
+    holds the local matrices ``(F, k, 4, 4)`` of `Stage.posed`, `local` the same below the
+    rest offset from the parent, for bones that inherit in full.
+    """
+
+    stage: Stage
+    batch: Batch
+    pose: np.ndarray
+    objects: np.ndarray
+    inverse: np.ndarray
+    basis: np.ndarray
+    local: np.ndarray
+    rotation: np.ndarray
+    changed: np.ndarray
+    residual: np.ndarray
+    status: np.ndarray
+    tip: np.ndarray
+    carry: np.ndarray | None = None
+    bend_path: carried.BendPath | None = None
+    goals: list[Goal] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Goal:
+    """What the chains of a group were to reach, in armature space.
+
+    Attributes:
+        place: ``(F, m, 3)``; orientation: ``(F, m, 3, 3)`` or None; size: ``(F, m)`` lengths
+            that a gap is compared with; status: ``(F, m)`` of the solver; weight: influence.
+    """
+
+    group: Group
+    place: np.ndarray
+    orientation: np.ndarray | None
+    size: np.ndarray
+    status: np.ndarray
+    weight: np.ndarray
+
+
+def start(stage: Stage, batch: Batch) -> Work:
+    """The FK pose of a batch, from which a solve starts."""
+    frames, bones = batch.pose.shape[:2]
+    chains = len(stage.chains)
+    pose = np.empty((frames, bones + 1, 4, 4))
+    pose[:, :bones] = batch.pose
+    pose[:, bones] = IDENTITY
+    basis = _fk_basis(stage, batch)
+    work = Work(
+        stage=stage,
+        batch=batch,
+        pose=pose,
+        objects=batch.objects,
+        inverse=affine_inverse(batch.objects[:, : stage.rig_count]),
+        basis=basis,
+        local=_below_parents(stage, batch, basis),
+        rotation=batch.rotation.copy(),
+        changed=np.zeros(batch.rotation.shape[:2], bool),
+        residual=np.zeros((frames, chains)),
+        status=np.empty((frames, chains), np.int8),
+        tip=np.zeros((frames, chains, 3)),
+    )
+    work.status[:] = stage.first_status
+    if len(stage.carried):
+        work.objects = batch.objects.copy()
+        bone = stage.carriers[stage.carried]
+        held = batch.objects[:, stage.rig_of_bone[bone]] @ batch.pose[:, bone]
+        work.carry = affine_inverse(held) @ batch.objects[:, stage.carried]
+    repose(work)
+    return work
+
+
+def _fk_basis(stage: Stage, batch: Batch) -> np.ndarray:
+    """Local matrices ``(F, k, 4, 4)`` from the FK channels; of followers that constraints pose
+    from their evaluated pose."""
+    basis = compose(batch.location, quaternion_to_matrix(batch.rotation), batch.scale)
+    if stage.has_connected:
+        basis[..., :3, 3] *= stage.moves_by_location
+    follow = stage.constrained
+    if len(follow):
+        bones = stage.posed[follow]
+        parent_pose = _parent_poses(stage, batch, bones)
+        basis[:, follow] = basis_from_pose(stage.skeleton, bones, parent_pose, batch.pose[:, bones])
+    return basis
+
+
+def _parent_poses(stage: Stage, batch: Batch, bones: np.ndarray) -> np.ndarray:
+    return batch.pose[:, stage.skeleton.parents[bones]]
+
+
+def _below_parents(stage: Stage, batch: Batch, basis: np.ndarray) -> np.ndarray:
+    """Matrices ``(F, k, 4, 4)`` of `posed` in their parents' pose, where they inherit in full.
+
+    Followers that constraints pose keep the place that they were evaluated at, which may be
+    away from a connected parent's tail.
+    """
+    local = stage.offset @ basis
+    follow = stage.constrained
+    if len(follow):
+        bones = stage.posed[follow]
+        local[:, follow] = affine_inverse(_parent_poses(stage, batch, bones)) @ batch.pose[:, bones]
+    return local
+
+
+def repose(work: Work) -> None:
+    """Forward kinematics of `posed` from the local matrices, then the objects they carry."""
+    stage = work.stage
+    for level in stage.levels:
+        parent_pose = work.pose[:, level.parents]
+        if level.plain:
+            work.pose[:, level.bones] = parent_pose @ work.local[:, level.places]
+        else:
+            basis = work.basis[:, level.places]
+            work.pose[:, level.bones] = pose_from_basis(stage.skeleton, level.bones, parent_pose, basis)
+    if work.carry is None:
+        return
+    for place, ob in enumerate(stage.carried):
+        bone = stage.carriers[ob]
+        work.objects[:, ob] = (
+            work.objects[:, stage.rig_of_bone[bone]] @ work.pose[:, bone] @ work.carry[:, place]
+        )
+        if ob < stage.rig_count:
+            work.inverse[:, ob] = affine_inverse(work.objects[:, ob])
+
+
+def spaces_of(work: Work, table: SpaceTable, rigs: np.ndarray) -> np.ndarray:
+    """The matrices ``(F, m, 4, 4)`` from each chain's space to its armature's space."""
+    if len(table.world) == table.count:
+        return work.inverse[:, rigs]
+    if len(table.object) == table.count:
+        return work.inverse[:, rigs] @ work.objects[:, table.object_index]
+    out = np.empty((work.pose.shape[0], table.count, 4, 4))
+    out[:, table.armature] = IDENTITY
+    out[:, table.world] = work.inverse[:, rigs[table.world]]
+    out[:, table.object] = work.inverse[:, rigs[table.object]] @ work.objects[:, table.object_index]
+    out[:, table.near] = work.pose[:, table.near_bone]
+    far = work.objects[:, table.far_rig] @ work.pose[:, table.far_bone]
+    out[:, table.far] = work.inverse[:, rigs[table.far]] @ far
+    return out
+
+
+def joints_of(work: Work, group: Group) -> np.ndarray:
+    """Positions ``(F, m, solved + 1, 3)`` of heads and tip, in armature space."""
+    heads = work.pose[:, group.bones][..., :3, 3]
+    if group.bones.shape[1] > group.solved:
+        return heads
+    return np.concatenate([heads, tails_of(work, group.bones[:, -1])[:, :, None]], axis=2)
+
+
+def tails_of(work: Work, bones: np.ndarray) -> np.ndarray:
+    """Tails ``(F, m, 3)`` of m bones, in armature space."""
+    pose = work.pose[:, bones]
+    return pose[..., :3, 3] + pose[..., :3, 1] * work.stage.skeleton.lengths[bones][:, None]
