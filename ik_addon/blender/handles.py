@@ -25,7 +25,8 @@ def moves(chain: Any, part: str) -> bool:
     if space.kind == "CUSTOM" and (space.target is None or not any(getattr(chain, names.location))):
         return False
     if part == "POLE":
-        return chains.uses_pole(chain) and chain.pole_mode == "POINT"
+        is_placed = chain.pole_mode == "POINT" or any(chain.pole_location)
+        return bool(chains.uses_pole(chain) and is_placed)
     return not (chain.solver == "AIM" and chain.aim_mode == "MATCH_ROTATION")
 
 
@@ -42,7 +43,9 @@ def turns(chain: Any) -> bool:
 def matrix(
     ob: bpy.types.Object, chain: Any, part: str, depsgraph: bpy.types.Depsgraph | None = None
 ) -> Matrix:
-    """World matrix of a target, with the rotation that the chain takes from it, or of a pole's point.
+    """World matrix of a target, with the rotation that the chain takes from it, or of a pole.
+
+    A direction is shown as the point to which it leads from the first joint, a limb's length away.
 
     Args:
         depsgraph: read from this one, as it is (see `placing.evaluated`).
@@ -53,6 +56,9 @@ def matrix(
     names = PARTS[part]
     space = placing.space_matrix(ob, *space_of(chain, names), depsgraph)
     point = space @ Vector(getattr(chain, names.location))
+    if part == "POLE" and chain.pole_mode == "DIRECTION":
+        root, length = _limb(ob, chain, depsgraph)
+        point = root + length * (space.to_3x3() @ Vector(chain.pole_location)).normalized()
     if part == "POLE":
         return Matrix.Translation(point)
     world = placing.evaluated(ob, depsgraph).matrix_world
@@ -74,12 +80,30 @@ def put(ob: bpy.types.Object, chain: Any, part: str, world: Matrix, what: str) -
     names = PARTS[part]
     if part == "POLE":
         space = placing.space_matrix(ob, *space_of(chain, names))
-        chain.pole_location = space.inverted_safe() @ world.translation
+        inverse = space.inverted_safe()
+        if chain.pole_mode == "POINT":
+            chain.pole_location = inverse @ world.translation
+            return
+        length = Vector(chain.pole_location).length
+        direction = inverse.to_3x3() @ (world.translation - _limb(ob, chain)[0])
+        if direction.length > 0.0:
+            chain.pole_location = length * direction.normalized()
         return
     if chain.solver == "AIM":
         # `put_target` takes the matrix of the bone, which has this turn on top.
         world = world @ Matrix.Rotation(chain.offset_yaw, 4, "Y")
     placing.put_target(ob, chain, world, ("target_rotation",) if what == "MOVE" else ("target_location",))
+
+
+def _limb(
+    ob: bpy.types.Object, chain: Any, depsgraph: bpy.types.Depsgraph | None = None
+) -> tuple[Vector, float]:
+    """The first joint of a chain in the world, and how long the chain is there at rest."""
+    bones = chains.resolve(ob, chain).turned
+    seen = placing.evaluated(ob, depsgraph)
+    steps = [ob.data.bones[name].tail_local - ob.data.bones[name].head_local for name in bones]
+    length = sum((seen.matrix_world.to_3x3() @ step).length for step in steps)
+    return seen.matrix_world @ seen.pose.bones[bones[0]].head, length
 
 
 def _rotation(matrix: Matrix) -> Matrix:

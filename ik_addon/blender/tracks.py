@@ -87,8 +87,19 @@ def _closed(curve: bpy.types.FCurve) -> str:
     return ""
 
 
+def _own_action(ob: bpy.types.Object) -> None:
+    """Give `ob` a copy of its action where others play it or it cannot be edited."""
+    action = ob.animation_data.action if ob.animation_data else None
+    if action is not None and (not action.is_editable or compat.plays_elsewhere(ob)):
+        compat.assign_action(ob, action.copy(), compat.slot_handle(ob))
+
+
 def write(ob: bpy.types.Object, paths: Sequence[str], columns: Sequence[np.ndarray], group: str = "") -> None:
-    """Give a property of `ob` these keys ``(n, WIDTH)`` for each component, n >= 1."""
+    """Give a property of `ob` these keys ``(n, WIDTH)`` for each component, n >= 1.
+
+    What anything else plays stays as it is: `ob` then gets an action of its own.
+    """
+    _own_action(ob)
     found = _curves(ob, paths)
     for index, column in enumerate(columns):
         if index not in found:
@@ -103,6 +114,9 @@ def write(ob: bpy.types.Object, paths: Sequence[str], columns: Sequence[np.ndarr
 
 def remove(ob: bpy.types.Object, paths: Sequence[str]) -> None:
     """Remove the curves of a property from the assigned action."""
+    if not _curves(ob, paths):
+        return
+    _own_action(ob)
     curves = compat.assigned_curves(ob)
     for curve in [curve for curve in curves if curve.data_path in paths]:
         curves.remove(curve)

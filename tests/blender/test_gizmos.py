@@ -73,6 +73,8 @@ def test_what_is_shown_is_what_can_be_dragged() -> None:
     assert shown(ob) == {("TARGET", "MOVE"), ("POLE", "MOVE")}
     assert np.allclose(places(ob)["POLE", "MOVE", "FREE"].translation, target_place(ob, "POLE"), atol=1e-6)
     chain.pole_mode = "DIRECTION"
+    assert shown(ob) == {("TARGET", "MOVE"), ("POLE", "MOVE")}
+    chain.pole_location = (0.0, 0.0, 0.0)
     assert shown(ob) == {("TARGET", "MOVE")}
     chain.target_space, chain.target, chain.target_location = "CUSTOM", bpy.data.objects["Door"], (0, 0, 0)
     assert shown(ob) == set()
@@ -217,6 +219,23 @@ def test_a_pole_is_dragged_in_its_space() -> None:
     assert chain.pole_space == "ARMATURE"
     assert not np.allclose(chain.pole_location, np.array((0.5, -0.8, 0.1)), atol=1e-3)
     assert np.abs(world(ob)[:3, :3] - np.eye(3)).max() > 0.01
+
+
+@pytest.mark.parametrize("parents", PARENTS)
+def test_a_direction_is_dragged_by_the_point_it_leads_to(parents: str) -> None:
+    ob = make(parents)
+    chain = ob.ik_chains["leg"]
+    chain.pole_mode, chain.pole_location = "DIRECTION", (0.4, -0.8, 0.3)
+    update()
+    root, before = bone_world(ob, "thigh")[:3, 3], places(ob)["POLE", "MOVE", "FREE"].translation
+    leads = world(ob)[:3, :3] @ np.array((0.4, -0.8, 0.3))
+    assert np.allclose(np.cross(np.array(before) - root, leads), 0.0, atol=1e-5)
+    assert np.dot(np.array(before) - root, leads) > 0.0
+    move = Vector((0.2, 0.1, -0.1))
+    assert drag(part="POLE", offset=move) == {"FINISHED"}
+    leads = world(ob)[:3, :3] @ np.array(chain.pole_location)
+    assert np.allclose(np.cross(np.array(before + move) - root, leads), 0.0, atol=1e-5)
+    assert np.linalg.norm(chain.pole_location) == pytest.approx(np.linalg.norm((0.4, -0.8, 0.3)), rel=1e-5)
 
 
 @pytest.mark.parametrize("animated", [True, False])

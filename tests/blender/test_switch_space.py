@@ -12,7 +12,19 @@ from typing import Any
 import bpy
 import numpy as np
 import pytest
-from bone_rigs import LEG, action_curves, armature, bone_world, empty, evaluated, go_to, pose, update, world
+from bone_rigs import (
+    LEG,
+    action_curves,
+    armature,
+    bone_world,
+    empty,
+    evaluated,
+    go_to,
+    pose,
+    poses,
+    update,
+    world,
+)
 from rig_state import NOISE, differences, dump
 from rig_state import pose as pose_by_name
 
@@ -425,6 +437,21 @@ def test_a_bone_that_another_chain_turns_can_be_the_space() -> None:
     after = motion(ob, FRAMES)
     kept = [*range(NOW), 32]
     assert_same((before[0][kept], before[1][kept]), (after[0][kept], after[1][kept]))
+
+
+def test_another_rig_that_plays_the_same_action_is_left_alone() -> None:
+    ob = make("turning")
+    key_target(ob, (1, 33))
+    twin = ob.copy()
+    bpy.context.scene.collection.objects.link(twin)
+    twin.animation_data.action = ob.animation_data.action
+    if hasattr(twin.animation_data, "action_slot"):
+        twin.animation_data.action_slot = ob.animation_data.action_slot
+    before = poses(twin, FRAMES)
+    go_to(NOW)
+    assert switch(space="ARMATURE") == {"FINISHED"}
+    assert twin.animation_data.action != ob.animation_data.action
+    assert np.abs(poses(twin, FRAMES) - before).max() < 1e-5
 
 
 # A range, and all frames
