@@ -17,7 +17,7 @@ from ..core.transforms import affine_inverse
 from . import placing, relations
 from .plan import Plan, animated_discrete, compile_plan, discrete_values, groups_of_rigs
 from .reading import read
-from .sampling import NAME, evaluation, sampling_scene
+from .sampling import NAME, sampling_scene
 from .state import STATE
 
 
@@ -86,17 +86,20 @@ class Samples:
 
 
 def present(scene: bpy.types.Scene, ob: bpy.types.Object, index: int, part: Part, other: Space) -> Samples:
-    """One sample: the current frame as it is, with edits that have no key."""
+    """One sample: the current frame as it is, with edits that have no key.
+
+    Of what is hidden Blender knows no such edits: it is sampled.
+    """
     chain = ob.ik_chains[index]
     bpy.context.view_layer.update()
-    with evaluation([ob]):
-        armature, space, there = (
-            placing.space_matrix(ob, *wanted) for wanted in (Space("ARMATURE"), space_of(chain, part), other)
-        )
-    frame = scene.frame_current_final
-    if other.target is not None and not placing.evaluated(other.target).is_evaluated:
-        there = sample(scene, ob, index, part, other, [frame]).other[0]
-    return _stacked([(frame, armature, space, there, *_values(chain, part))])
+    own = space_of(chain, part)
+    needed = [ob, *(space.target for space in (own, other) if space.target is not None)]
+    if all(placing.evaluated(item).is_evaluated for item in needed):
+        found = [placing.space_matrix(ob, *space) for space in (Space("ARMATURE"), own, other)]
+    else:
+        there = sample(scene, ob, index, part, other, [scene.frame_current_final])
+        found = [there.armature[0], there.space[0], there.other[0]]
+    return _stacked([(scene.frame_current_final, *found, *_values(chain, part))])
 
 
 def sample(

@@ -420,6 +420,20 @@ def test_a_hidden_object_can_be_the_space() -> None:
     assert_same((before[0][kept], before[1][kept]), (after[0][kept], after[1][kept]))
 
 
+def test_a_hidden_rig_can_be_switched() -> None:
+    ob = make("turning")
+    key_target(ob, (1, 33))
+    before = motion(ob, FRAMES)
+    go_to(NOW)
+    ob.hide_viewport = True
+    update()
+    assert switch(space="ARMATURE") == {"FINISHED"}
+    ob.hide_viewport = False
+    after = motion(ob, FRAMES)
+    kept = [*range(NOW), 32]
+    assert_same((before[0][kept], before[1][kept]), (after[0][kept], after[1][kept]))
+
+
 def test_a_bone_that_another_chain_turns_can_be_the_space() -> None:
     """The space is taken as it is solved, on later keys too."""
     ob = make("turning")
