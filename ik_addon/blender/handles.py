@@ -6,10 +6,8 @@ from __future__ import annotations
 from typing import Any
 
 import bpy
-import numpy as np
 from mathutils import Matrix, Vector
 
-from ..core.transforms import rotation_part
 from . import chains, placing
 from .space_samples import PARTS, space_of
 
@@ -62,8 +60,8 @@ def matrix(
     if part == "POLE":
         return Matrix.Translation(point)
     world = placing.evaluated(ob, depsgraph).matrix_world
-    own = _rotation(world.inverted_safe() @ space) @ chain.target_rotation.to_matrix()
-    out = _rotation(world.to_3x3() @ own).to_4x4()
+    own = placing.rotation(world.inverted_safe() @ space) @ chain.target_rotation.to_matrix()
+    out = placing.rotation(world.to_3x3() @ own).to_4x4()
     if not moves(chain, part) and turns(chain):
         bone = placing.evaluated(ob, depsgraph).pose.bones[chains.resolve(ob, chain).turned[0]]
         point = world @ bone.head
@@ -104,7 +102,3 @@ def _limb(
     steps = [ob.data.bones[name].tail_local - ob.data.bones[name].head_local for name in bones]
     length = sum((seen.matrix_world.to_3x3() @ step).length for step in steps)
     return seen.matrix_world @ seen.pose.bones[bones[0]].head, length
-
-
-def _rotation(matrix: Matrix) -> Matrix:
-    return Matrix(rotation_part(np.array(matrix, dtype=np.float64)))

@@ -78,7 +78,7 @@ def put_target(ob: bpy.types.Object, chain: Any, world: Matrix, keep: Iterable[s
         chain.target_location = _inverse(space) @ world.translation
     if "target_rotation" not in keep:
         to_armature = _inverse(evaluated(ob).matrix_world)
-        turn = _rotation(to_armature @ space).transposed() @ _rotation(to_armature @ world)
+        turn = rotation(to_armature @ space).transposed() @ rotation(to_armature @ world)
         if chain.solver == "AIM":
             turn = turn @ Matrix.Rotation(-chain.offset_yaw, 3, "Y")
         chain.target_rotation = turn.to_quaternion()
@@ -118,7 +118,8 @@ def place(ob: bpy.types.Object, chain: Any, keep: Iterable[str] = ()) -> None:
             put_pole(ob, chain)
 
 
-def _rotation(matrix: Matrix) -> Matrix:
+def rotation(matrix: Matrix) -> Matrix:
+    """The rotation that the solve takes off a matrix, 3 x 3."""
     return Matrix(rotation_part(np.array(matrix, dtype=np.float64)))
 
 

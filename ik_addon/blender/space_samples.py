@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import bpy
@@ -80,9 +80,6 @@ class Samples:
     rotation: np.ndarray
     is_direction: np.ndarray
     kinds: np.ndarray
-
-    def __getitem__(self, places: Any) -> Samples:
-        return Samples(**{field.name: getattr(self, field.name)[places] for field in fields(self)})
 
 
 def present(scene: bpy.types.Scene, ob: bpy.types.Object, index: int, part: Part, other: Space) -> Samples:
