@@ -81,6 +81,33 @@ def playing_curves(ob: bpy.types.ID, wanted: Callable[[str], bool]) -> Iterator[
             yield curve
 
 
+def hand_back(ob: bpy.types.Object, evaluated: bpy.types.Object) -> None:
+    """Give an object the values that its curves have in an evaluation.
+
+    Blender does so itself, but not while it renders. There a write to the object makes it
+    evaluate a fresh copy without running the curves again: they would stand still. The
+    chains' own settings have been read by then, and are left.
+    """
+    collections = [compat.assigned_curves(ob)] if action_plays(ob) else []
+    collections.extend(compat.strip_curves(strip) for strip in nla_strips(ob))
+    for path in dict.fromkeys(curve.data_path for curves in collections for curve in curves):
+        if path.startswith(_CHAIN_PATH):
+            continue
+        in_brackets = path.endswith('"]')
+        owner, _, name = path.rpartition('["' if in_brackets else ".")
+        try:
+            source = evaluated.path_resolve(owner) if owner else evaluated
+            target = ob.path_resolve(owner) if owner else ob
+        except ValueError:  # a curve whose bone or constraint is gone
+            continue
+        if in_brackets:
+            key = bpy.utils.unescape_identifier(name[:-2])
+            if key in source and key in target:
+                target[key] = source[key]
+        elif hasattr(target, name):
+            setattr(target, name, getattr(source, name))
+
+
 def animated_rotation_components(ob: bpy.types.Object) -> dict[str, np.ndarray]:
     """Which numbers of the bones' rotation channels are animated.
 

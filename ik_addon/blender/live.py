@@ -12,7 +12,7 @@ import numpy as np
 from ..core.channels import from_quaternion
 from ..core.pipeline import solve
 from ..core.work import Solution
-from . import anchors, memory
+from . import anchors, animation, memory
 from .joint_limits import constrained_bones
 from .plan import (
     Plan,
@@ -85,6 +85,9 @@ def solve_group(rigs: Sequence[bpy.types.Object], depsgraph: bpy.types.Depsgraph
         rigs, seen = [ob for ob, _ in kept], [evaluated for _, evaluated in kept]
     if not rigs:
         return
+    if depsgraph.mode == "RENDER":
+        for ob, evaluated in zip(rigs, seen, strict=True):
+            animation.hand_back(ob, evaluated)
     plan = plan_of(rigs, seen)
     reading = read(plan, rigs, seen, depsgraph, fresh)
     solution = solve(plan.stage, reading.batch)

@@ -146,3 +146,26 @@ def curves_of(ob: bpy.types.Object) -> Any:
     from bone_rigs import action_curves
 
     return action_curves(ob)
+
+
+def test_a_rendered_animation_moves_the_whole_rig(scene: bpy.types.Scene, tmp_path: Path) -> None:
+    """Also what no chain turns: keyed hips, and the keyed armature object."""
+    rig = next(ob for ob in bpy.data.objects if ob.type == "ARMATURE")
+    lamp = bpy.data.objects["Lamp"]
+    lamp.parent_bone, lamp.location = "hips", (0.1, -0.5, 0.0)
+    for frame, z in ((1, 0.0), (2, 0.1), (3, 0.2)):
+        rig.pose.bones["hips"].location.y = -z
+        rig.pose.bones["hips"].keyframe_insert("location", frame=frame)
+        rig.location.z = z / 2
+        rig.keyframe_insert("location", frame=frame)
+    scene.frame_start, scene.frame_end = 1, 3
+    scene.render.filepath = str(tmp_path / "body_")
+    scene.frame_set(1)
+    bpy.ops.render.render(animation=True)
+    heights = []
+    for frame in (1, 2, 3):
+        image = bpy.data.images.load(str(tmp_path / f"body_{frame:04d}.exr"))
+        pixels = np.empty(SIZE * SIZE * 4, np.float32)
+        image.pixels.foreach_get(pixels)
+        heights.append(float(height(pixels.reshape(SIZE, SIZE, 4)[..., 0])))
+    assert heights[0] - heights[1] > 0.02 and heights[1] - heights[2] > 0.02, heights
