@@ -29,7 +29,7 @@ leap of more than `LEAP` are solved as if there were no other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -102,6 +102,17 @@ class BendPath:
     frames: np.ndarray
     memory: dict[tuple[str, int], _Last] = field(default_factory=dict)
     turned: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_at_start", dict(self.memory))
+
+    def rewind(self, chains: Iterable[int]) -> None:
+        """Forget what these frames have left of some chains, which are solved once more."""
+        again = set(chains)
+        for key in [key for key in self.memory if key[1] in again]:
+            del self.memory[key]
+        before: dict = getattr(self, "_at_start")
+        self.memory.update({key: last for key, last in before.items() if key[1] in again})
 
     @cached_property
     def last_whole(self) -> np.ndarray:

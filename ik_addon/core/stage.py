@@ -14,7 +14,7 @@ from functools import cached_property
 
 import numpy as np
 
-from . import limb
+from . import limb, stretch
 from .job import Status
 from .limits import JointLimit, JointLimits
 from .skeleton import Skeleton
@@ -54,6 +54,8 @@ class Chain:
         planar_axis: 0, 1, 2 to solve in the plane normal to that armature axis, or -1.
         limb_mode, aim_mode, aim_axis, up_axis: as the settings of the same names.
         use_lean: the target is derived, see `spine.lean_target`.
+        limit_mode: ACCEPT, MOVE_ROOT or STRETCH: what a gap between tip and target leads to.
+        move_bone: the bone that MOVE_ROOT shifts, an ancestor of the chain, or -1.
         iterations, tolerance: of the iterative solvers.
         limits: `limits.JointLimit` of each bone of `written`, or () where none is kept.
         broken: why the chain cannot be solved, or an empty string.
@@ -75,6 +77,8 @@ class Chain:
     aim_axis: str = "Y"
     up_axis: str = "Z"
     use_lean: bool = False
+    limit_mode: str = "ACCEPT"
+    move_bone: int = -1
     iterations: int = 100
     tolerance: float = 1e-6
     limits: tuple[JointLimit, ...] = ()
@@ -111,7 +115,15 @@ class Chain:
         elif self.solver in ("FABRIK", "CCD"):
             special = (self.iterations, self.tolerance, self.use_lean)
         size = (len(self.bones), self.end >= 0, self.use_rotation)
-        return (self.solver, *size, self.planar_axis, bool(self.limits), special)
+        return (self.solver, *size, self.planar_axis, bool(self.limits), self.handling, special)
+
+    @property
+    def handling(self) -> str:
+        """What a gap leads to: the limit mode, where it has an effect."""
+        without = self.broken or self.solver == "AIM"
+        return (
+            "ACCEPT" if without or (self.limit_mode, self.move_bone) == ("MOVE_ROOT", -1) else self.limit_mode
+        )
 
 
 class SpaceTable:
@@ -147,6 +159,7 @@ class Group:
         solved: number of columns of `bones` that the position solver turns.
         plain: all its bones inherit rotation and scale in full and have local location.
         limits: of the bones that are turned, the end bone included; None: all are free.
+        growth: the scale channels that stretch the chains, or None.
     """
 
     example: Chain
@@ -163,10 +176,43 @@ class Group:
     pole: SpaceTable
     pole_mode: np.ndarray
     limits: JointLimits | None
+    growth: Growth | None
+
+    @cached_property
+    def written(self) -> np.ndarray:
+        """``(m, b)`` of `slots`, those whose rotation is written."""
+        return self.slots[:, : self.solved + int(self.example.use_rotation and self.example.end >= 0)]
 
     @cached_property
     def has_pole(self) -> bool:
         return bool(np.any(self.pole_mode != AUTO))
+
+
+@dataclass(frozen=True)
+class Growth:
+    """Scale channels that grow with the chains of a group.
+
+    Attributes:
+        slots: ``(q,)`` places in `Stage.posed`; rows: ``(q,)`` places of their chains in the group.
+        powers: ``(q, 3)`` of the ratio, see `stretch.stretched_bones`.
+    """
+
+    slots: np.ndarray
+    rows: np.ndarray
+    powers: np.ndarray
+
+
+@dataclass(frozen=True)
+class Pull:
+    """The chains of a wave that shift the same bone, by group and column.
+
+    Attributes:
+        slot: place of the bone in `Stage.posed`.
+        chains: ``(group, columns)`` of each group of the wave that has some.
+    """
+
+    slot: int
+    chains: tuple[tuple[Group, np.ndarray], ...]
 
 
 @dataclass(frozen=True)
@@ -258,6 +304,31 @@ class Stage:
         return tuple(tuple(self._gather(wave)) for wave in self.waves)
 
     @cached_property
+    def pulls(self) -> tuple[tuple[Pull, ...], ...]:
+        """For each wave the bones that its chains shift, ancestors first."""
+        return tuple(self._pulls(groups) for groups in self.groups)
+
+    def _pulls(self, groups: tuple[Group, ...]) -> tuple[Pull, ...]:
+        found: dict[int, list[tuple[Group, np.ndarray]]] = {}
+        for group in groups:
+            bones = np.array([self.chains[i].move_bone for i in group.chains])
+            if group.example.handling == "MOVE_ROOT":
+                for bone in np.unique(bones).tolist():
+                    found.setdefault(bone, []).append((group, np.flatnonzero(bones == bone)))
+        place = {int(bone): slot for slot, bone in enumerate(self.posed)}
+        return tuple(Pull(place[bone], tuple(found[bone])) for bone in sorted(found))
+
+    @cached_property
+    def moves(self) -> bool:
+        """Some chain shifts a bone."""
+        return any(self.pulls)
+
+    @cached_property
+    def stretches(self) -> bool:
+        """Some chain grows."""
+        return any(chain.handling == "STRETCH" for chain in self.chains)
+
+    @cached_property
     def carried(self) -> np.ndarray:
         """Objects that move when chains turn their bones, carriers' own objects first."""
         posed = set(self.posed.tolist())
@@ -302,4 +373,14 @@ class Stage:
             pole=SpaceTable([c.pole for c in chains], rig, self),
             pole_mode=np.array([c.pole_mode for c in chains]),
             limits=JointLimits.of([c.limits for c in chains]) if chains[0].limits else None,
+            growth=self._growth(chains, place) if chains[0].handling == "STRETCH" else None,
         )
+
+    def _growth(self, chains: list[Chain], place: np.ndarray) -> Growth:
+        found = [
+            (place[bone], row, power)
+            for row, chain in enumerate(chains)
+            for bone, power in stretch.stretched_bones(self.skeleton, chain.bones, chain.end).items()
+        ]
+        slots, rows, powers = zip(*found, strict=True)
+        return Growth(np.array(slots), np.array(rows), np.array(powers))

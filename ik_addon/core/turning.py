@@ -48,8 +48,9 @@ def turn_bones(work: Work, group: Group, rotations: np.ndarray, orientation: np.
 
 
 def _is_rigid(work: Work, group: Group) -> bool:
-    """No scale in the chains, and none but a uniform one above them."""
-    if (work.batch.scale[:, group.slots] != 1.0).any():
+    """No scale in the chains and above them but uniform ones."""
+    scale = work.scale[:, group.slots]
+    if (scale != scale[..., :1]).any() or (scale == 0.0).any():
         return False
     above = work.pose[:, group.parents[:, 0]][..., :3, :3]
     gram = np.swapaxes(above, -1, -2) @ above
@@ -78,13 +79,13 @@ def _turn_rigid(work: Work, group: Group, wanted: np.ndarray) -> np.ndarray:
 
 def _turn_any(work: Work, group: Group, wanted: np.ndarray) -> np.ndarray:
     """`turn` for every way in which bones inherit, and under scale and shear: root to tip."""
-    skeleton, batch = work.stage.skeleton, work.batch
+    skeleton = work.stage.skeleton
     out = np.empty((*wanted.shape[:3], 4))
     for column in range(wanted.shape[2]):
         bones, slots = group.bones[:, column], group.slots[:, column]
         parent_pose = work.pose[:, group.parents[:, column]]
-        scale = batch.scale[:, slots]
-        pose = compose(batch.location[:, slots], wanted[:, :, column])
+        scale = work.scale[:, slots]
+        pose = compose(work.location[:, slots], wanted[:, :, column])
         local = basis_from_pose(skeleton, bones, parent_pose, pose)[..., :3, :3]
         turn = rotation_part(local / np.where(scale == 0.0, 1.0, scale)[..., None, :])
         out[:, :, column] = matrix_to_quaternion(turn)
@@ -98,7 +99,7 @@ def _turn_any(work: Work, group: Group, wanted: np.ndarray) -> np.ndarray:
 def set_channels(work: Work, group: Group, rotation: np.ndarray) -> None:
     """Local matrices of turned bones from new rotation channels ``(F, m, b, 4)``, and the pose."""
     slots = group.slots[:, : rotation.shape[2]]
-    linear = quaternion_to_matrix(rotation) * work.batch.scale[:, slots][..., None, :]
+    linear = quaternion_to_matrix(rotation) * work.scale[:, slots][..., None, :]
     work.basis[:, slots, :3, :3] = linear
     work.local[:, slots] = work.stage.offset[slots] @ work.basis[:, slots]
     for column in range(group.bones.shape[1]):
@@ -112,12 +113,30 @@ def set_channels(work: Work, group: Group, rotation: np.ndarray) -> None:
             work.pose[:, bones] = pose_from_basis(work.stage.skeleton, bones, parent_pose, basis)
 
 
-def blend(work: Work, group: Group, solved: np.ndarray, weight: np.ndarray) -> None:
+def grow(work: Work, group: Group, ratio: np.ndarray) -> None:
+    """Bring the scale channels of a group's chains to ratios ``(F, m)`` of FK, and pose them."""
+    growth = group.growth
+    assert growth is not None, "the group does not stretch"
+    slots = growth.slots
+    factor = ratio[:, growth.rows, None] ** growth.powers
+    work.scale[:, slots] = work.batch.scale[:, slots] * factor
+    work.scaled[:, slots] = True
+    linear = quaternion_to_matrix(work.rotation[:, slots]) * work.scale[:, slots][..., None, :]
+    work.basis[:, slots, :3, :3] = linear
+    work.local[:, slots] = work.stage.offset[slots] @ work.basis[:, slots]
+    set_channels(work, group, work.rotation[:, group.written])
+
+
+def blend(
+    work: Work, group: Group, solved: np.ndarray, weight: np.ndarray, ratio: np.ndarray | None = None
+) -> None:
     """Store the solved channels, blended from the channels before by the influence.
 
-    Rotations are blended the shorter way; where the influence is 0 the channels stay as
-    they were to the bit.
+    Rotations are blended the shorter way, a growth `ratio` ``(F, m)`` linearly; where the influence
+    is 0 the channels stay as they were to the bit.
     """
+    if ratio is not None and ((weight < 1.0) & (ratio > 1.0)).any():
+        grow(work, group, 1.0 + weight * (ratio - 1.0))
     slots = group.slots[:, : solved.shape[2]]
     if (weight < 1.0).any():
         before = work.rotation[:, slots]

@@ -31,7 +31,8 @@ class Batch:
             bones that no chain turns are their evaluated ones.
         settings: per chain, ``(F, chains, ...)``: influence (0 when muted),
             target_location, target_rotation, pole_location, pole_angle, bend_sign,
-            offset_yaw, softness, share, share_max, lean, aim_offset, aim_limit, aim_damping.
+            offset_yaw, softness, share, share_max, lean, aim_offset, aim_limit, aim_damping,
+            move_max, stretch_max.
     """
 
     pose: np.ndarray
@@ -49,6 +50,8 @@ class Solution:
     Attributes:
         rotation: ``(F, k, 4)`` rotation channels of `Stage.posed` as unit quaternions.
         changed: ``(F, k)`` False where a bone keeps its FK channel.
+        location, scale: ``(F, k, 3)`` these channels; `moved` and `scaled`, ``(F, k)``, are False
+            where a bone keeps its own.
         residual: ``(F, chains)`` distance from tip to target in world space, metres.
         status: ``(F, chains)`` int8, values of `Status`.
         tip: ``(F, chains, 3)`` the tips in world space.
@@ -58,6 +61,10 @@ class Solution:
 
     rotation: np.ndarray
     changed: np.ndarray
+    location: np.ndarray
+    moved: np.ndarray
+    scale: np.ndarray
+    scaled: np.ndarray
     residual: np.ndarray
     status: np.ndarray
     tip: np.ndarray
@@ -70,7 +77,9 @@ class Work:
 
     `pose` has one more bone than the stage, an identity: the parent of roots. `basis`
     holds the local matrices ``(F, k, 4, 4)`` of `Stage.posed`, `local` the same below the
-    rest offset from the parent, for bones that inherit in full.
+    rest offset from the parent, for bones that inherit in full. `shift` holds how far chains have
+    shifted bones of `posed`, in armature space, and `within` the distance to the target that the
+    shift shall leave to each chain.
     """
 
     stage: Stage
@@ -82,9 +91,15 @@ class Work:
     local: np.ndarray
     rotation: np.ndarray
     changed: np.ndarray
+    location: np.ndarray
+    moved: np.ndarray
+    scale: np.ndarray
+    scaled: np.ndarray
     residual: np.ndarray
     status: np.ndarray
     tip: np.ndarray
+    shift: dict[int, np.ndarray] = field(default_factory=dict)
+    within: dict[int, np.ndarray] = field(default_factory=dict)
     carry: np.ndarray | None = None
     bend_path: carried.BendPath | None = None
     goals: list[Goal] = field(default_factory=list)
@@ -97,6 +112,7 @@ class Goal:
     Attributes:
         place: ``(F, m, 3)``; orientation: ``(F, m, 3, 3)`` or None; size: ``(F, m)`` lengths
             that a gap is compared with; status: ``(F, m)`` of the solver; weight: influence.
+        gap: ``(F, m, 3)`` from the tip at full influence to the target, where chains shift bones.
     """
 
     group: Group
@@ -105,6 +121,7 @@ class Goal:
     size: np.ndarray
     status: np.ndarray
     weight: np.ndarray
+    gap: np.ndarray | None = None
 
 
 def start(stage: Stage, batch: Batch) -> Work:
@@ -125,6 +142,10 @@ def start(stage: Stage, batch: Batch) -> Work:
         local=_below_parents(stage, batch, basis),
         rotation=batch.rotation.copy(),
         changed=np.zeros(batch.rotation.shape[:2], bool),
+        location=batch.location.copy() if stage.moves else batch.location,
+        moved=np.zeros(batch.rotation.shape[:2], bool),
+        scale=batch.scale.copy() if stage.stretches else batch.scale,
+        scaled=np.zeros(batch.rotation.shape[:2], bool),
         residual=np.zeros((frames, chains)),
         status=np.empty((frames, chains), np.int8),
         tip=np.zeros((frames, chains, 3)),

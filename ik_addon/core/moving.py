@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Shift bones above chains toward targets that are out of reach: `limit_mode` MOVE_ROOT.
+
+All chains that shift the same bone have their say at once, before any of them is solved, so it
+does not matter in which order they stand; `shift.smallest_shift` is the rule by which they share
+it. The bone moves at most by the largest `move_max` among the chains that have influence. What
+joint limits then leave is closed by one more shift, by the same rule.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from . import limb
+from .reaching import ON_TARGET, Task, chain_length, flat_way, reach, solve_limb, task_of
+from .shift import limited_shift, reach_for_shift, smallest_shift
+from .skeleton import parent_transform
+from .stage import Group, Pull
+from .transforms import affine_inverse, length, transform_vector
+from .turning import set_channels
+from .work import Goal, Work, joints_of, repose
+
+# A second shift below this fraction of a chain's length is rounding.
+MEANT = 1e-9
+
+
+@dataclass(frozen=True)
+class Say:
+    """What some chains want of a bone: balls for its shift, see `shift.smallest_shift`.
+
+    Attributes:
+        centers: ``(F, n, 3)``; radii: ``(F, n)``; largest: ``(F,)`` most that the bone moves.
+    """
+
+    centers: np.ndarray
+    radii: np.ndarray
+    largest: np.ndarray
+
+    def shift(self) -> np.ndarray:
+        """``(F, 3)`` in armature space."""
+        return limited_shift(smallest_shift(self.centers, self.radii), self.largest)
+
+
+def move_bones(work: Work, pulls: Sequence[Pull]) -> dict[int, Say]:
+    """Shift the bones that the chains of a wave pull, and pose what hangs on them.
+
+    Returns:
+        what the chains wanted, by place of the bone in `Stage.posed`.
+    """
+    said = {}
+    for pull in pulls:
+        say = _say(work, pull)
+        said[pull.slot] = say
+        _shift_bone(work, pull.slot, say.shift())
+        repose(work)
+    return said
+
+
+def _say(work: Work, pull: Pull) -> Say:
+    centers, radii, largest = [], [], []
+    for group, columns in pull.chains:
+        task = task_of(work, group)
+        way, reached, outside = _ball(work, task)
+        distance = length(way)
+        # A target that is no number has no say: only its own chain is BROKEN.
+        weight = np.where(np.isfinite(distance), task.weight, 0.0)
+        way = np.where((weight > 0.0)[..., None], way, 0.0)
+        # With half the influence a chain asks for half of the way.
+        radius = np.where(outside, distance - weight * (distance - reached), reached)
+        radius = np.where(weight > 0.0, radius, np.inf)
+        for column in columns.tolist():
+            work.within[int(group.chains[column])] = reached[:, column]
+        centers.append(way[:, columns])
+        radii.append(radius[:, columns])
+        largest.append(np.where(weight > 0.0, task.settings["move_max"], 0.0)[:, columns])
+    return Say(
+        np.concatenate(centers, axis=1),
+        np.concatenate(radii, axis=1),
+        np.concatenate(largest, axis=1).max(axis=1),
+    )
+
+
+def _ball(work: Work, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Vectors from the roots to the targets, the distances wanted, and where they are too far."""
+    joints, softness = joints_of(work, task.group), task.settings["softness"]
+    chain = task.group.example
+    root, outer = joints[:, :, 0], chain_length(joints)
+    if chain.solver == "THREE_BONE":
+        # The shoulder as the clavicle brings it toward the target.
+        posed = solve_limb(work, task, joints).joints if chain.limb_mode == "CLAVICLE" else joints
+        root, outer = limb.reach_of(posed, chain.limb_mode)
+    way = flat_way(task, task.target - root)
+    reached, outside = reach_for_shift(length(way), outer, softness)
+    return way, reached, outside
+
+
+def _shift_bone(work: Work, slot: int, shift: np.ndarray) -> None:
+    """Bring a bone's location channel to a shift ``(F, 3)`` from FK, in armature space."""
+    bone = work.stage.posed[[slot]]
+    parent_pose = work.pose[:, work.stage.parents[bone]]
+    frame = parent_transform(work.stage.skeleton, bone, parent_pose).location
+    step = shift - work.shift.get(slot, 0.0)
+    local = transform_vector(affine_inverse(frame)[:, 0], step)
+    work.location[:, slot] += local
+    work.basis[:, slot, :3, 3] += local
+    work.local[:, slot] = work.stage.offset[slot] @ work.basis[:, slot]
+    work.shift[slot] = shift
+    work.moved[:, slot] = True
+
+
+def close_gaps(work: Work, pulls: Sequence[Pull], said: dict[int, Say], before: np.ndarray) -> None:
+    """Shift bones once more where joint limits have kept tips off their targets.
+
+    Args:
+        said: what `move_bones` returned.
+        before: ``(F, k, 4)`` rotation channels from which the wave was solved.
+    """
+    for pull in pulls:
+        say = _say_of_gaps(work, pull, said[pull.slot])
+        if say is None:
+            continue
+        shift = say.shift()
+        scale = max(float(goal.size.max()) for goal in _goals(work, pull))
+        if np.abs(shift - work.shift[pull.slot]).max() <= MEANT * scale:
+            continue
+        _shift_bone(work, pull.slot, shift)
+        repose(work)
+        for group, _ in pull.chains:
+            _solve_again(work, group, before)
+
+
+def _goals(work: Work, pull: Pull) -> Iterator[Goal]:
+    for group, _ in pull.chains:
+        yield next(goal for goal in work.goals if goal.group is group)
+
+
+def _say_of_gaps(work: Work, pull: Pull, say: Say) -> Say | None:
+    """What the chains want that are off their targets; None where none is that a shift can help."""
+    centers, radii, first = say.centers.copy(), say.radii.copy(), 0
+    found = False
+    now = work.shift[pull.slot]
+    for (group, columns), goal in zip(pull.chains, _goals(work, pull), strict=True):
+        at = slice(first, first + len(columns))
+        first = at.stop
+        if goal.gap is None or (group.limits is None and group.example.solver != "THREE_BONE"):
+            continue
+        gap = flat_gap(group, goal.gap[:, columns])
+        off = (length(gap) > ON_TARGET * goal.size[:, columns]) & (goal.weight[:, columns] > 0.0)
+        asked = now[:, None] + goal.weight[:, columns, None] * gap
+        centers[:, at] = np.where(off[..., None], asked, centers[:, at])
+        radii[:, at] = np.where(off, 0.0, radii[:, at])
+        found = found or bool(off.any())
+    return Say(centers, radii, say.largest) if found else None
+
+
+def flat_gap(group: Group, gap: np.ndarray) -> np.ndarray:
+    """Gaps ``(F, m, 3)``, of planar chains in their plane."""
+    axis = group.example.planar_axis
+    return gap if axis < 0 else gap * (np.arange(3) != axis)
+
+
+def _solve_again(work: Work, group: Group, before: np.ndarray) -> None:
+    """Solve a group whose root was moved; the pose that it had stays where it is nearer now."""
+    place = next(i for i, goal in enumerate(work.goals) if goal.group is group)
+    first = work.goals[place]
+    slots = group.written
+    held = work.rotation[:, slots].copy()
+    kept = length(first.place - joints_of(work, group)[:, :, -1])
+    work.rotation[:, slots] = before[:, slots]
+    set_channels(work, group, before[:, slots])
+    goal = reach(work, task_of(work, group))
+    gap = length(goal.place - joints_of(work, group)[:, :, -1])
+    keep = (first.weight == 1.0) & (kept <= gap + ON_TARGET * first.size)
+    rotation = np.where(keep[..., None, None], held, work.rotation[:, slots])
+    set_channels(work, group, rotation)
+    work.rotation[:, slots] = rotation
+    work.goals[place] = replace(goal, status=np.where(keep, first.status, goal.status))
