@@ -21,6 +21,7 @@ PROPERTY = "ik_anchor"
 LINKS = {
     "root": (None, "root_bone"),
     "end": (None, "end_bone"),
+    "move": (None, "move_bone"),
     "target": ("target", "subtarget"),
     "pole": ("pole_target", "pole_subtarget"),
 }

@@ -125,6 +125,20 @@ def animated_rotation_components(ob: bpy.types.Object) -> dict[str, np.ndarray]:
     return found
 
 
+def animated_vector_components(ob: bpy.types.Object, prop: str) -> dict[str, np.ndarray]:
+    """Which numbers of the bones' location or scale channels are animated: bone name -> ``(3,)`` bool."""
+    paths = {vector_path(bone.name, prop): bone.name for bone in ob.pose.bones}
+    found: dict[str, np.ndarray] = {}
+    for curve in playing_curves(ob, paths.__contains__):
+        found.setdefault(paths[curve.data_path], np.zeros(3, bool))[curve.array_index] = True
+    return found
+
+
+def vector_path(name: str, prop: str) -> str:
+    """The data path of a bone's location or scale channel."""
+    return f'pose.bones["{bpy.utils.escape_identifier(name)}"].{prop}'
+
+
 def bone_path(name: str, mode: str) -> str:
     """The data path of a bone's rotation channel in a rotation mode."""
     return f'pose.bones["{bpy.utils.escape_identifier(name)}"].{channel(mode)[0]}'

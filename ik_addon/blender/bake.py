@@ -157,14 +157,18 @@ def _carried(track: ChainTrack) -> Iterator[str]:
 
 def _write(ob: bpy.types.Object, motion: Motion, baked: list[int], whole: bool, report: BakeReport) -> None:
     """Key the bones of one rig and mute its baked chains."""
-    memory.release(ob, motion.bones)
+    memory.release_all(ob, [*motion.bones, *motion.vectors.bones])
     existing = bake_curves.by_path(compat.assigned_curves(ob))
     numbers = {ob.ik_chains[place].uid for place in baked}
     curves = bake_motion.fit(ob, motion, existing, whole)
+    vector_curves = bake_motion.fit_vectors(ob, motion, existing)
     target = bake_curves.ensure_target(ob)
     # The action may be a copy now.
     existing = bake_curves.by_path(compat.assigned_curves(ob))
-    items = list(_bone_items(ob, motion, curves, numbers, whole, report))
+    items = [
+        *_bone_items(ob, motion, curves, numbers, whole, report),
+        *_vector_items(ob, motion.vectors, vector_curves, numbers, whole),
+    ]
     mutes = [_mute_item(ob, place, motion.frames, existing) for place in baked]
     for place, mute in zip(baked, mutes, strict=True):
         if whole and not bake_checks.is_animated(ob, place, "mute"):
@@ -209,6 +213,27 @@ def _bone_items(
         report.notes.append(
             f"{ob.name}: outside the range the new curves of {', '.join(hidden)} hide the NLA strips"
             " that moved them: bake the whole range of the scene to avoid it"
+        )
+
+
+def _vector_items(
+    ob: bpy.types.Object,
+    vectors: bake_motion.VectorMotion,
+    curves: bake_motion.Curves,
+    numbers: set[int],
+    whole: bool,
+) -> Iterator[bake_curves.BakedProperty]:
+    for place, (name, prop) in enumerate(zip(vectors.bones, vectors.props, strict=True)):
+        bone = ob.pose.bones[name]
+        yield bake_curves.BakedProperty(
+            owner=bone,
+            name=prop,
+            path=animation.vector_path(name, prop),
+            group=name,
+            chains=vectors.owners[place] & numbers,
+            values=np.array(getattr(bone, prop), float),
+            keys=[curves.keys(place, component) for component in range(3)],
+            hold_outside="NONE" if whole or curves.by_strips[place] else "NEW",
         )
 
 
@@ -286,7 +311,7 @@ def _with_shared(ob: bpy.types.Object, numbers: set[int]) -> set[int]:
 
 def _restore(ob: bpy.types.Object, numbers: set[int]) -> None:
     places = {chain.uid: place for place, chain in enumerate(ob.ik_chains)}
-    memory.release(ob, [owner.name for owner in store.owners(ob) if owner != ob])
+    memory.release_all(ob, [owner.name for owner in store.owners(ob) if owner != ob])
     for owner in store.owners(ob):
         for index in reversed(range(len(owner.ik_baked))):
             channel = owner.ik_baked[index]

@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 import bpy
 
-from . import animation, bake_curves, chains, compat
+from . import animation, bake_curves, chains, compat, handling
 from .obstacles import obstacles
 
 
@@ -110,20 +110,21 @@ def choose(ob: bpy.types.Object, places: Sequence[int]) -> tuple[Choice, list[Sk
     driven = {curve.data_path for curve in drivers if not curve.mute}
     in_the_way = obstacles(ob)
     problems = [chains.problem(ob, chain, in_the_way) for chain in ob.ik_chains]
-    written = {
-        place: () if problems[place] else chains.held_bones(ob, chain)
+    held = [
+        handling.HeldChannels() if problems[place] else handling.held_channels(ob, chain, in_the_way)
         for place, chain in enumerate(ob.ik_chains)
-    }
+    ]
+    written = {place: channels.rotation for place, channels in enumerate(held)}
     skipped = []
     chosen = []
     for place in places:
-        reason = problems[place] or _obstacle(ob, place, written[place], curves, driven)
+        reason = problems[place] or _obstacle(ob, place, held[place], curves, driven)
         if reason:
             skipped.append(Skipped(ob.name, ob.ik_chains[place].name, reason))
         else:
             chosen.append(place)
     while True:
-        below = _goes_on_below(ob, chosen, written)
+        below = _goes_on_below(ob, chosen, written) or _moves_with(ob, chosen, held)
         if below is None:
             break
         place, reason = below
@@ -155,7 +156,11 @@ def idle(ob: bpy.types.Object, place: int) -> str:
 
 
 def _obstacle(
-    ob: bpy.types.Object, place: int, bones: Sequence[str], curves: bake_curves.Curves, driven: set[str]
+    ob: bpy.types.Object,
+    place: int,
+    held: handling.HeldChannels,
+    curves: bake_curves.Curves,
+    driven: set[str],
 ) -> str:
     """Why baked keys cannot stand in for a chain that can be solved, or an empty string."""
     if idle(ob, place):
@@ -166,13 +171,23 @@ def _obstacle(
     for path in mutes:
         if (path, 0) in curves and _closed(curves[path, 0]):
             return f"the curve of its mute {_closed(curves[path, 0])}"
-    for bone in bones:
+    for bone in held.rotation:
         path = animation.bone_path(bone, ob.pose.bones[bone].rotation_mode)
-        for index in range(4):
-            words = _closed(curves[path, index]) if (path, index) in curves else ""
+        words = _closed_channel(curves, path)
+        if words:
+            return f"a rotation curve of bone '{bone}' {words}"
+    for prop in ("location", "scale"):
+        for bone in getattr(held, prop):
+            words = _closed_channel(curves, animation.vector_path(bone, prop))
             if words:
-                return f"a rotation curve of bone '{bone}' {words}"
+                return f"a {prop} curve of bone '{bone}' {words}"
     return ""
+
+
+def _closed_channel(curves: bake_curves.Curves, path: str) -> str:
+    """What keeps keys in some curve of a channel from being what plays, or an empty string."""
+    found = (_closed(curves[path, index]) for index in range(4) if (path, index) in curves)
+    return next((words for words in found if words), "")
 
 
 def _closed(curve: bpy.types.FCurve) -> str:
@@ -203,6 +218,22 @@ def _goes_on_below(
             if shared and other not in chosen and not idle(ob, other):
                 name = ob.ik_chains[other].name
                 return place, f"chain '{name}' turns bone '{min(shared)}' before it: bake both"
+    return None
+
+
+def _moves_with(
+    ob: bpy.types.Object, chosen: Sequence[int], held: Sequence[handling.HeldChannels]
+) -> tuple[int, str] | None:
+    """A chosen chain that moves a bone together with one that goes on live, with words for it.
+
+    The other would move it once more, on top of the baked keys.
+    """
+    for place in chosen:
+        for other, channels in enumerate(held):
+            shared = set(held[place].location).intersection(channels.location)
+            if shared and other not in chosen and not idle(ob, other):
+                name = ob.ik_chains[other].name
+                return place, f"chain '{name}' moves bone '{min(shared)}' together with it: bake both"
     return None
 
 

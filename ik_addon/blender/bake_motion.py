@@ -17,10 +17,10 @@ from ..core.transforms import make_compatible
 from . import animation, keys, memory
 from .bake_checks import Choice
 from .bake_curves import Curves as CurvesByPath
-from .ranges import BoneTrack, ChainTrack, RangeSolution, solve_range
+from .ranges import VECTORS, BoneTrack, ChainTrack, RangeSolution, solve_range
 
 # The pose half-way between two keys is solved, too, where the keys around might foretell it
-# worse than this (radians).
+# worse than this (radians; of locations, in the armature's unit, and scales the same number).
 DOUBT = np.radians(0.01)
 # Share of the progress that the keys take; the rest is for poses between them.
 SHARE = 0.6
@@ -38,6 +38,7 @@ class Motion:
         owners: numbers of the chains that turn each bone.
         rows: ``(S, k, 4)`` channel rows at the keys.
         middle: ``(S - 1, k, 4)`` unit quaternions half-way between keys.
+        vectors: location and scale channels.
     """
 
     frames: np.ndarray
@@ -46,17 +47,35 @@ class Motion:
     owners: list[frozenset[int]]
     rows: np.ndarray
     middle: np.ndarray
+    vectors: VectorMotion
+
+
+@dataclass(frozen=True)
+class VectorMotion:
+    """The solved location and scale channels of v bones: `Motion` in another kind of channel.
+
+    Attributes:
+        bones, props: names of bones and properties, "location" or "scale".
+        owners: numbers of the chains that write each.
+        rows: ``(S, v, 3)`` values at the keys; middle: ``(S - 1, v, 3)`` half-way.
+    """
+
+    bones: list[str]
+    props: list[str]
+    owners: list[frozenset[int]]
+    rows: np.ndarray
+    middle: np.ndarray
 
 
 @dataclass(frozen=True)
 class Curves:
-    """Curves of k rotation channels.
+    """Curves of k channels of a kind.
 
     Attributes:
-        frames, rows: keys ``(S,)``, ``(S, k, 4)``.
+        frames, rows: keys ``(S,)``, ``(S, k, 4)``; of locations and scales ``(S, k, 3)``.
         right, left: ``(S - 1, k, 4)`` values of the handles after and before the keys.
         cost: ``(S - 1, k)`` how far the rotation mode leads off the motion, radians.
-        by_strips: ``(k,)`` bones that NLA strips move, and no curve of the action.
+        by_strips: ``(k,)`` channels that NLA strips move, and no curve of the action.
     """
 
     frames: np.ndarray
@@ -104,12 +123,11 @@ def sample(
     variants = list(dict.fromkeys([frozenset(), *(v for choice in choices for v in choice.apart.values())]))
     carry_from = int(frames[0]) if carry_bend else None
     solutions = yield from _solve(scene, rigs, frames, variants, carry_from, 0.0, SHARE)
-    chosen = [_bones(choice, solutions) for choice in choices]
-    poses = [_quaternions(choice, tracks, solutions) for choice, tracks in zip(choices, chosen, strict=True)]
-    guesses = [between.foretell(q) if len(q) > 1 else (q[:0], np.zeros((0, q.shape[1]))) for q in poses]
+    chosen = [_tracks(choice, solutions) for choice in choices]
+    samples = [Samples.of(choice, tracks, solutions) for choice, tracks in zip(choices, chosen, strict=True)]
     unclear = np.zeros(len(frames) - 1, bool)
-    for _, doubt in guesses:
-        unclear |= np.any(doubt > DOUBT, axis=1)
+    for sampled in samples:
+        unclear |= sampled.unclear()
     gaps = np.diff(frames)
     if len(gaps) and gaps.max() > 1.0:
         unclear[:] = True
@@ -117,14 +135,61 @@ def sample(
     if len(places):
         halfway = frames[places] + 0.5 * gaps[places]
         solutions_between = yield from _solve(scene, rigs, halfway, variants, carry_from, SHARE, 1.0)
-    motions = []
-    for choice, tracks, q, (middle, _) in zip(choices, chosen, poses, guesses, strict=True):
-        if len(places):
-            exact = _quaternions(choice, tracks, solutions_between)
-            middle[places] = make_compatible(exact[None], q[places])[0]
-        motions.append(_motion(choice, tracks, solutions, frames, middle))
+        for choice, tracks, sampled in zip(choices, chosen, samples, strict=True):
+            sampled.correct(places, Samples.of(choice, tracks, solutions_between))
+    motions = [
+        _motion(choice, tracks, frames, sampled)
+        for choice, tracks, sampled in zip(choices, chosen, samples, strict=True)
+    ]
     tracks_of_chains = {(t.armature, t.chain): t for t in solutions[frozenset()].chains}
     return motions, tracks_of_chains
+
+
+@dataclass(frozen=True)
+class Tracks:
+    """The tracks of a choice: of rotation channels, and of locations and scales."""
+
+    turns: list[BoneTrack]
+    vectors: list[BoneTrack]
+
+
+@dataclass(frozen=True)
+class Samples:
+    """The channels of a choice at some frames, and half-way between them.
+
+    Attributes:
+        rows: ``(F, k, 4)`` rotation rows; q: the same as unit quaternions of neighbouring signs.
+        vectors: ``(F, v, 3)``.
+        middle, vector_middle: half-way, ``(F - 1, ...)``, as `between` foretells them.
+        doubt, vector_doubt: ``(F - 1, ...)`` how far that may be off.
+    """
+
+    rows: np.ndarray
+    q: np.ndarray
+    vectors: np.ndarray
+    middle: np.ndarray
+    doubt: np.ndarray
+    vector_middle: np.ndarray
+    vector_doubt: np.ndarray
+
+    @classmethod
+    def of(cls, choice: Choice, tracks: Tracks, solutions: dict[Variant, RangeSolution]) -> Samples:
+        rows = _rows(choice, tracks.turns, solutions, 4)
+        q = make_compatible(to_quaternion(rows, [track.mode for track in tracks.turns]))
+        vectors = _rows(choice, tracks.vectors, solutions, 3)
+        if len(q) == 1:
+            empty = np.zeros((0, q.shape[1])), np.zeros((0, vectors.shape[1]))
+            return cls(rows, q, vectors, q[:0], empty[0], vectors[:0], empty[1])
+        return cls(rows, q, vectors, *between.foretell(q), *between.foretell_vectors(vectors))
+
+    def unclear(self) -> np.ndarray:
+        """``(F - 1,)`` where the pose half-way is not foretold well."""
+        return np.any(self.doubt > DOUBT, axis=1) | np.any(self.vector_doubt > DOUBT, axis=1)
+
+    def correct(self, places: np.ndarray, exact: Samples) -> None:
+        """Put solved poses in the place of foretold ones."""
+        self.middle[places] = make_compatible(exact.q[None], self.q[places])[0]
+        self.vector_middle[places] = exact.vectors
 
 
 def _solve(
@@ -160,8 +225,8 @@ def _variant(choice: Choice, bone: str) -> Variant:
     return choice.apart.get(bone, frozenset())
 
 
-def _bones(choice: Choice, solutions: dict[Variant, RangeSolution]) -> list[BoneTrack]:
-    """The tracks of the bones that a chosen chain turns on any frame."""
+def _tracks(choice: Choice, solutions: dict[Variant, RangeSolution]) -> Tracks:
+    """The tracks of the channels that a chosen chain writes on any frame."""
     names = {choice.ob.ik_chains[place].name for place in choice.chains}
     found = []
     for variant, solution in solutions.items():
@@ -169,46 +234,59 @@ def _bones(choice: Choice, solutions: dict[Variant, RangeSolution]) -> list[Bone
             own = _variant(choice, track.bone) == variant
             if own and names.intersection(track.chains) and track.changed.any():
                 found.append(track)
-    return found
+    turns = [track for track in found if track.mode not in VECTORS]
+    return Tracks(turns, [track for track in found if track.mode in VECTORS])
 
 
-def _quaternions(
-    choice: Choice, tracks: Sequence[BoneTrack], solutions: dict[Variant, RangeSolution]
+def _rows(
+    choice: Choice, tracks: Sequence[BoneTrack], solutions: dict[Variant, RangeSolution], width: int
 ) -> np.ndarray:
-    """The poses of some bones in a solution, ``(F, k, 4)`` unit quaternions of neighbouring signs."""
-    rows = _rows(choice, tracks, solutions)
-    return make_compatible(to_quaternion(rows, [track.mode for track in tracks]))
-
-
-def _rows(choice: Choice, tracks: Sequence[BoneTrack], solutions: dict[Variant, RangeSolution]) -> np.ndarray:
     by_bone = {
-        (variant, track.bone): track.rows
+        (variant, track.bone, track.mode): track.rows
         for variant, solution in solutions.items()
         for track in solution.bones[choice.ob.name]
     }
     count = len(solutions[frozenset()].frames)
-    out = np.empty((count, len(tracks), 4))
+    out = np.empty((count, len(tracks), width))
     for place, track in enumerate(tracks):
-        out[:, place] = by_bone[_variant(choice, track.bone), track.bone]
+        out[:, place] = by_bone[_variant(choice, track.bone), track.bone, track.mode]
     return out
 
 
-def _motion(
-    choice: Choice,
-    tracks: Sequence[BoneTrack],
-    solutions: dict[Variant, RangeSolution],
-    frames: np.ndarray,
-    middle: np.ndarray,
-) -> Motion:
+def _motion(choice: Choice, tracks: Tracks, frames: np.ndarray, samples: Samples) -> Motion:
     numbers = {choice.ob.ik_chains[place].name: choice.ob.ik_chains[place].uid for place in choice.chains}
+
+    def owners(found: Sequence[BoneTrack]) -> list[frozenset[int]]:
+        return [frozenset(numbers[name] for name in track.chains if name in numbers) for track in found]
+
     return Motion(
         frames=frames,
-        bones=[track.bone for track in tracks],
-        modes=[track.mode for track in tracks],
-        owners=[frozenset(numbers[name] for name in track.chains if name in numbers) for track in tracks],
-        rows=_rows(choice, tracks, solutions),
-        middle=middle,
+        bones=[track.bone for track in tracks.turns],
+        modes=[track.mode for track in tracks.turns],
+        owners=owners(tracks.turns),
+        rows=samples.rows,
+        middle=samples.middle,
+        vectors=VectorMotion(
+            bones=[track.bone for track in tracks.vectors],
+            props=[track.mode.lower() for track in tracks.vectors],
+            owners=owners(tracks.vectors),
+            rows=samples.vectors,
+            middle=samples.vector_middle,
+        ),
     )
+
+
+def fit_vectors(ob: bpy.types.Object, motion: Motion, existing: CurvesByPath) -> Curves:
+    """Curves through the location and scale channels of a motion."""
+    vectors = motion.vectors
+    right, left = between.handles(vectors.rows, vectors.middle)
+    by_strips = np.zeros(len(vectors.bones), bool)
+    paths = {path for path, _ in existing}
+    for place, (name, prop) in enumerate(zip(vectors.bones, vectors.props, strict=True)):
+        animated = name in animation.animated_vector_components(ob, prop)
+        by_strips[place] = animated and animation.vector_path(name, prop) not in paths
+    cost = np.zeros(vectors.middle.shape[:2])
+    return Curves(motion.frames, vectors.rows, right, left, cost, by_strips)
 
 
 def fit(ob: bpy.types.Object, motion: Motion, existing: CurvesByPath, whole: bool) -> Curves:

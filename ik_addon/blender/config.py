@@ -24,6 +24,7 @@ from typing import Any
 import bpy
 
 from . import chains, memory, placing, settings
+from .chain_bones import ChainError, uses_pole
 from .state import STATE
 
 VERSION = 1
@@ -167,7 +168,7 @@ def apply(configs: Iterable[ChainConfig]) -> list[tuple[bpy.types.Object, bpy.ty
     for config, ob, values in resolved:
         try:
             done.append((ob, _put(ob, values)))
-        except (chains.ChainError, TypeError) as error:
+        except (ChainError, TypeError) as error:
             raise ConfigError(f"{config.source}: {error}") from error
     return done
 
@@ -273,7 +274,7 @@ def _settings(chain: bpy.types.PropertyGroup) -> dict[str, Any]:
     values: dict[str, Any] = {}
     for key, prop in settings.definitions().items():
         value = settings.plain(chain, prop)
-        written = key == "name" or (key in PLACES and (key != "pole_location" or chains.uses_pole(chain)))
+        written = key == "name" or (key in PLACES and (key != "pole_location" or uses_pole(chain)))
         if written or value != settings.default(prop):
             values[key] = value
     return values

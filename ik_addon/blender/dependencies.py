@@ -51,14 +51,16 @@ class Dependencies:
     def ordered(self, built: list[core.Chain]) -> tuple[list[core.Chain], tuple[tuple[int, ...], ...]]:
         """The chains, those marked as broken that cannot be followed, and the waves of their order."""
         writes = [frozenset(chain.written) for chain in built]
+        shifts = [chain.move_bone if chain.handling == "MOVE_ROOT" else None for chain in built]
         writers = {bone: chain for chain in built for bone in chain.written}
+        writers.update({bone: c for bone, c in zip(shifts, built, strict=True) if bone is not None})
         reads = []
         out = []
         for chain in built:
             own, of_target = self._bones_behind(chain), self._bones_behind_target(chain)
             reads.append(frozenset(own.hard | of_target.hard))
             out.append(replace(chain, broken=chain.broken or self._blocked(chain, own, of_target, writers)))
-        order = solve_order(reads, writes)
+        order = solve_order(reads, writes, shifts)
         for cycle in order.cycles:
             names = [built[i].name for i in cycle]
             text = f"{names[0]}: the chain depends on itself: {' > '.join([*names, names[0]])}"
@@ -73,6 +75,9 @@ class Dependencies:
         if looped:
             bone = self._bone_name(max(looped))
             return f"{chain.name}: its target or pole hangs on bone '{bone}', which the chain itself turns"
+        if chain.handling == "MOVE_ROOT" and chain.move_bone in of_target.hard:
+            bone = self._bone_name(chain.move_bone)
+            return f"{chain.name}: its target or pole hangs on bone '{bone}', which the chain itself moves"
         for behind in (own, of_target):
             for index, through in behind.soft.items():
                 if index in writers:

@@ -9,11 +9,8 @@ from typing import Any
 
 import bpy
 
-from . import compat
+from . import compat, memory
 from .state import STATE
-
-# What a solve left on the bones: it tells an edit of FK from what was written.
-MEMORY = ("ik_fk_rotation", "ik_solved_rotation", "ik_held_mode")
 
 
 @contextmanager
@@ -24,7 +21,8 @@ def kept(ob: bpy.types.Object, but: Collection[str] = ()) -> Iterator[None]:
         but: data paths of properties that are set meanwhile: they keep what they were set to.
     """
     before = {path: value for path, value in _values(ob).items() if path not in but}
-    memory = [(bone.name, name, _plain(getattr(bone, name))) for bone in ob.pose.bones for name in MEMORY]
+    # What a solve left on the bones: it tells an edit of FK from what was written.
+    kept = [(bone.name, name, _plain(getattr(bone, name))) for bone in ob.pose.bones for name in memory.NAMES]
     yield
     meant = {path: value for path, value in _values(ob).items() if path in but}
     with STATE.at_work():
@@ -32,7 +30,7 @@ def kept(ob: bpy.types.Object, but: Collection[str] = ()) -> Iterator[None]:
         for path, value in {**before, **meant}.items():
             owner, _, name = path.rpartition(".")
             _set(ob.path_resolve(owner) if owner else ob, name, value)
-        for bone, name, value in memory:
+        for bone, name, value in kept:
             _set(ob.pose.bones[bone], name, value)
     ob.update_tag()
 

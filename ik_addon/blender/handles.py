@@ -8,7 +8,8 @@ from typing import Any
 import bpy
 from mathutils import Matrix, Vector
 
-from . import chains, placing
+from . import placing
+from .chain_bones import resolve, uses_pole
 from .space_samples import PARTS, space_of
 
 
@@ -24,7 +25,7 @@ def moves(chain: Any, part: str) -> bool:
         return False
     if part == "POLE":
         is_placed = chain.pole_mode == "POINT" or any(chain.pole_location)
-        return bool(chains.uses_pole(chain) and is_placed)
+        return bool(uses_pole(chain) and is_placed)
     return not (chain.solver == "AIM" and chain.aim_mode == "MATCH_ROTATION")
 
 
@@ -63,7 +64,7 @@ def matrix(
     own = placing.rotation(world.inverted_safe() @ space) @ chain.target_rotation.to_matrix()
     out = placing.rotation(world.to_3x3() @ own).to_4x4()
     if not moves(chain, part) and turns(chain):
-        bone = placing.evaluated(ob, depsgraph).pose.bones[chains.resolve(ob, chain).turned[0]]
+        bone = placing.evaluated(ob, depsgraph).pose.bones[resolve(ob, chain).turned[0]]
         point = world @ bone.head
     out.translation = point
     return out
@@ -97,7 +98,7 @@ def _limb(
     ob: bpy.types.Object, chain: Any, depsgraph: bpy.types.Depsgraph | None = None
 ) -> tuple[Vector, float]:
     """The first joint of a chain in the world, and how long the chain is there at rest."""
-    bones = chains.resolve(ob, chain).turned
+    bones = resolve(ob, chain).turned
     seen = placing.evaluated(ob, depsgraph)
     steps = [ob.data.bones[name].tail_local - ob.data.bones[name].head_local for name in bones]
     length = sum((seen.matrix_world.to_3x3() @ step).length for step in steps)

@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 import bpy
 
 from . import animation, compat
-from .chains import ChainError
+from .chain_bones import ChainError
 
 
 def keyable_curves(ob: bpy.types.Object, paths: Collection[str]) -> list[bpy.types.FCurve]:

@@ -17,13 +17,14 @@ from .joint_limits import constrained_bones
 from .plan import (
     Plan,
     Rig,
+    VectorChannel,
     animated_discrete,
     compile_plan,
     discrete_values,
     fingerprint,
     groups_of_rigs,
 )
-from .reading import Held, read
+from .reading import Held, HeldVectors, read
 from .state import STATE
 
 # Plans kept for values of animated discrete settings: a keyed number has no end of them.
@@ -68,7 +69,7 @@ def _key(ob: bpy.types.Object) -> str | tuple[str, str]:
 
 
 def _is_ours(ob: bpy.types.Object) -> bool:
-    return ob.pose is not None and bool(len(ob.ik_chains) or memory.held_bones(ob))
+    return ob.pose is not None and bool(len(ob.ik_chains) or memory.has_held(ob))
 
 
 def solve_group(rigs: Sequence[bpy.types.Object], depsgraph: bpy.types.Depsgraph, fresh: bool) -> None:
@@ -92,10 +93,12 @@ def solve_group(rigs: Sequence[bpy.types.Object], depsgraph: bpy.types.Depsgraph
     reading = read(plan, rigs, seen, depsgraph, fresh)
     solution = solve(plan.stage, reading.batch)
     first = 0
-    for rig, ob, held in zip(plan.rigs, rigs, reading.held, strict=True):
+    for rig, ob, held, vector_rows in zip(plan.rigs, rigs, reading.held, reading.fk_vectors, strict=True):
         rows = slice(first, first + len(rig.places))
         first = rows.stop
         _write(rig, ob, reading.fk[:, rows], held, solution)
+        for channel, fk, vectors in zip(rig.vectors, vector_rows, held.vectors, strict=True):
+            _write_vectors(channel, ob, fk, vectors, solution)
 
 
 def _shows_pose(ob: bpy.types.Object, evaluated: bpy.types.Object) -> bool:
@@ -145,6 +148,38 @@ def solved_rows(rig: Rig, fk: np.ndarray, solution: Solution) -> np.ndarray:
     rows = from_quaternion(solution.rotation[:, rig.places], rig.modes, fk).astype(np.float32)
     changed = solution.changed[:, rig.places]
     return rows if changed.all() else np.where(changed[..., None], rows, fk)
+
+
+def solved_vectors(channel: VectorChannel, fk: np.ndarray, solution: Solution) -> np.ndarray:
+    """Rows ``(F, k, 3)`` float32 of a solved location or scale channel."""
+    is_location = channel.prop == "location"
+    rows = solution.location if is_location else solution.scale
+    changed = vectors_changed(channel, solution)
+    return np.where(changed[..., None], rows[:, channel.places].astype(np.float32), fk)
+
+
+def vectors_changed(channel: VectorChannel, solution: Solution) -> np.ndarray:
+    """``(F, k)`` where chains write a location or scale channel."""
+    changed = solution.moved if channel.prop == "location" else solution.scaled
+    return changed[:, channel.places]
+
+
+def _write_vectors(
+    channel: VectorChannel, ob: bpy.types.Object, fk: np.ndarray, held: HeldVectors, solution: Solution
+) -> None:
+    bit, fk_name, solved_name = memory.VECTORS[channel.prop]
+    rows = solved_vectors(channel, fk, solution)[0]
+    bones, at = ob.pose.bones, channel.pose_places
+    for prop, now, before in (
+        (channel.prop, rows, held.channels),
+        (solved_name, rows, held.solved),
+        (fk_name, fk[0], held.fk),
+    ):
+        if not np.array_equal(now, before):
+            memory.write_vectors(bones, prop, at, now)
+    for place in at[~held.held].tolist():
+        bones[place].ik_held_channels |= bit
+    ob.update_tag(refresh={"DATA"})
 
 
 def _write(rig: Rig, ob: bpy.types.Object, fk: np.ndarray, held: Held, solution: Solution) -> None:

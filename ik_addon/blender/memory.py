@@ -117,8 +117,23 @@ def change_mode(rows: np.ndarray, before: Sequence[str], after: Sequence[str]) -
     return from_quaternion(q, after, np.zeros(rows.shape)).astype(np.float32)
 
 
+# Location and scale: bit of `ik_held_channels`, and the properties that keep their FK and written values.
+VECTORS = {
+    "location": (1, "ik_fk_location", "ik_solved_location"),
+    "scale": (2, "ik_fk_scale", "ik_solved_scale"),
+}
+# Properties of pose bones with what solves left.
+NAMES = (
+    "ik_fk_rotation",
+    "ik_solved_rotation",
+    "ik_held_mode",
+    "ik_held_channels",
+    *(name for _, *names in VECTORS.values() for name in names),
+)
+
+
 def release(ob: bpy.types.Object, names: Iterable[str]) -> None:
-    """Give bones their FK rows back and forget them."""
+    """Give bones their FK rotation back and forget it."""
     for name in names:
         bone = ob.pose.bones.get(name)
         if bone is None or not bone.ik_held_mode:
@@ -139,21 +154,54 @@ def release(ob: bpy.types.Object, names: Iterable[str]) -> None:
         bone.ik_held_mode = 0
 
 
-def held_bones(ob: bpy.types.Object) -> list[str]:
-    """Names of the bones that have a memory."""
-    codes = np.zeros(len(ob.pose.bones), np.int32)
-    ob.pose.bones.foreach_get("ik_held_mode", codes)
-    return [ob.pose.bones[int(place)].name for place in np.flatnonzero(codes)]
+def release_vectors(ob: bpy.types.Object, prop: str, names: Iterable[str]) -> None:
+    """Give bones their FK location or scale back and forget it."""
+    bit, fk_name, solved_name = VECTORS[prop]
+    for name in names:
+        bone = ob.pose.bones.get(name)
+        if bone is None or not bone.ik_held_channels & bit:
+            continue
+        if tuple(getattr(bone, prop)) == tuple(getattr(bone, solved_name)):
+            setattr(bone, prop, getattr(bone, fk_name))
+        bone.ik_held_channels &= ~bit
+
+
+def release_all(ob: bpy.types.Object, names: Iterable[str]) -> None:
+    """Give bones their FK pose back in all channels, and forget it."""
+    wanted = list(names)
+    release(ob, wanted)
+    for prop in VECTORS:
+        release_vectors(ob, prop, wanted)
+
+
+def held_bones(ob: bpy.types.Object, prop: str = "rotation") -> list[str]:
+    """Names of the bones that have a memory of a channel."""
+    bones = ob.pose.bones
+    codes = np.zeros(len(bones), np.int32)
+    bones.foreach_get("ik_held_mode" if prop == "rotation" else "ik_held_channels", codes)
+    if prop != "rotation":
+        codes &= VECTORS[prop][0]
+    return [bones[int(place)].name for place in np.flatnonzero(codes)]
+
+
+def has_held(ob: bpy.types.Object) -> bool:
+    """Some bone has a memory."""
+    return any(held_bones(ob, prop) for prop in ("rotation", *VECTORS))
 
 
 def release_unused(ob: bpy.types.Object) -> None:
-    """Give those bones their FK pose back that no chain of `ob` turns any more."""
-    from . import chains  # chains builds on this module
+    """Give those bones their FK pose back that no chain of `ob` writes any more."""
+    from .chain_bones import ChainError
+    from .handling import held_channels  # builds on this module
 
-    used: set[str] = set()
+    used: dict[str, set[str]] = {"rotation": set(), **{prop: set() for prop in VECTORS}}
     for chain in ob.ik_chains:
         try:
-            used.update(chains.held_bones(ob, chain))
-        except chains.ChainError:
+            channels = held_channels(ob, chain)
+        except ChainError:
             continue
-    release(ob, [name for name in held_bones(ob) if name not in used])
+        for prop, names in used.items():
+            names.update(getattr(channels, prop))
+    release(ob, [name for name in held_bones(ob) if name not in used["rotation"]])
+    for prop in VECTORS:
+        release_vectors(ob, prop, [name for name in held_bones(ob, prop) if name not in used[prop]])

@@ -20,7 +20,7 @@ from ..core.transforms import (
     rotation_part,
 )
 from . import key_shapes, keys
-from .chains import ChainError
+from .chain_bones import ChainError
 from .keys import FRAME
 from .space_samples import Samples
 from .tracks import Track

@@ -15,7 +15,7 @@ from mathutils import Matrix, Vector
 
 from ..core import limb
 from ..core.transforms import rotation_part
-from . import chains
+from .chain_bones import resolve, uses_pole
 from .sampling import evaluation
 from .state import STATE
 
@@ -54,7 +54,7 @@ def tip_matrix(ob: bpy.types.Object, chain: Any) -> Matrix:
 
     For an aim that looks at its target, the place is one bone length along the aim ray.
     """
-    bones = chains.resolve(ob, chain)
+    bones = resolve(ob, chain)
     seen = evaluated(ob)
     last = seen.pose.bones[bones.end or bones.turned[-1]]
     point = last.head if bones.end else last.tail
@@ -86,7 +86,7 @@ def put_target(ob: bpy.types.Object, chain: Any, world: Matrix, keep: Iterable[s
 
 def put_pole(ob: bpy.types.Object, chain: Any) -> None:
     """Store the side to which the chain bends now as its pole, one limb length away."""
-    bones = chains.resolve(ob, chain)
+    bones = resolve(ob, chain)
     seen = evaluated(ob)
     tip = seen.matrix_world.inverted_safe() @ tip_matrix(ob, chain).translation
     joints = [*(seen.pose.bones[name].head for name in bones.turned), tip]
@@ -114,7 +114,7 @@ def place(ob: bpy.types.Object, chain: Any, keep: Iterable[str] = ()) -> None:
     # Nothing is solved meanwhile: the target is not where it shall be yet.
     with STATE.at_work(), evaluation([ob]):
         put_target(ob, chain, tip_matrix(ob, chain), keep)
-        if chain.pole_mode != "AUTO" and "pole_location" not in keep and chains.uses_pole(chain):
+        if chain.pole_mode != "AUTO" and "pole_location" not in keep and uses_pole(chain):
             put_pole(ob, chain)
 
 

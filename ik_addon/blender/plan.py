@@ -12,8 +12,8 @@ import numpy as np
 
 from ..core import limb
 from ..core import stage as core
-from ..core.skeleton import InheritScale, Skeleton
-from . import animation, chains, joint_limits, memory, relations
+from . import animation, chains, handling, joint_limits, memory, relations, rest
+from .chain_bones import ChainBones, ChainError, resolve, uses_pole
 from .dependencies import Dependencies
 from .obstacles import obstacles
 
@@ -23,10 +23,26 @@ POLE_MODES = {"AUTO": core.AUTO, "DIRECTION": core.DIRECTION, "POINT": core.POIN
 DISCRETE = (
     "solver", "use_tail", "target_space", "use_rotation", "pole_mode", "pole_space", "use_planar",
     "planar_axis", "use_limits", "limb_mode", "aim_mode", "aim_axis", "up_axis", "use_lean", "iterations",
-    "tolerance",
+    "tolerance", "limit_mode",
 )  # fmt: skip
 # A rest pose bent by less than this (radians) is straight: its plane would be noise.
 STRAIGHT = 2e-3
+
+
+@dataclass(frozen=True)
+class VectorChannel:
+    """A location or scale channel of k bones of a rig that chains write.
+
+    Attributes:
+        prop: "location" or "scale".
+        places: ``(k,)`` places in `Stage.posed`; pose_places: in `pose.bones`.
+        animated: ``(k, 3)`` components that curves set.
+    """
+
+    prop: str
+    places: np.ndarray
+    pose_places: np.ndarray
+    animated: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -41,6 +57,7 @@ class Rig:
         follow_places, follow_pose_places, follow_modes: the same of the bones that only follow.
         modes, codes: rotation modes of these bones, as names and as `memory.MODE_CODES`.
         animated: ``(k, 4)`` rotation components of these bones that curves set.
+        vectors: the location and scale channels that chains write.
         chains: slice of its chains in the stage.
     """
 
@@ -55,6 +72,7 @@ class Rig:
     codes: np.ndarray
     animated: np.ndarray
     is_animated: bool
+    vectors: tuple[VectorChannel, ...]
     chains: slice
 
 
@@ -178,20 +196,27 @@ class _Compiler:
         self.rigs = list(rigs)
         self.seen = list(seen)
         self.first: list[int] = []
-        self.orders: list[np.ndarray] = []
+        self.orders = [rest.bone_order(ob) for ob in rigs]
         self.index: dict[tuple[int, str], int] = {}
         self.objects: list[bpy.types.Object] = list(rigs)
         self.links: list[Link] = []
         self.in_the_way = [obstacles(ob) for ob in rigs]
 
     def run(self) -> Plan:
-        skeleton, rig_of_bone = self._skeletons()
-        built = [self._chain(rig, i) for rig, ob in enumerate(self.rigs) for i in range(len(ob.ik_chains))]
+        skeleton = rest.skeleton_of(self.rigs, self.orders)
+        counts = [len(order) for order in self.orders]
+        self.first = [sum(counts[:rig]) for rig in range(len(counts))]
+        for bone, name in enumerate(skeleton.names):
+            rig_name, _, bone_name = name.partition("/")
+            self.index[int(rig_name), bone_name] = bone
+        rig_of_bone = np.repeat(np.arange(len(counts)), counts)
         self.skeleton = skeleton
+        built = [self._chain(rig, i) for rig, ob in enumerate(self.rigs) for i in range(len(ob.ik_chains))]
         carriers = np.array([self._carrier(ob) for ob in self.objects], int)
         stage_chains, waves = Dependencies(self.rigs, self.objects, self.first, skeleton).ordered(built)
         held = self._held_bones()
-        posed = self._posed(held, stage_chains, carriers)
+        written = held["rotation"] | held["location"] | held["scale"]
+        posed = self._posed(written, stage_chains, carriers)
         stage = core.Stage(
             skeleton=skeleton,
             rig_of_bone=rig_of_bone,
@@ -199,52 +224,11 @@ class _Compiler:
             chains=tuple(stage_chains),
             waves=waves,
             posed=posed,
-            turned=np.isin(posed, sorted(held)),
-            constrained=self._constrained(posed, held, rig_of_bone),
+            turned=np.isin(posed, sorted(held["rotation"])),
+            constrained=self._constrained(posed, held["rotation"], rig_of_bone),
         )
-        return Plan(stage, tuple(self._rig(rig, stage) for rig in range(len(self.rigs))), tuple(self.links))
-
-    # Bones
-
-    def _skeletons(self) -> tuple[Skeleton, np.ndarray]:
-        parts: list[dict[str, Any]] = []
-        for rig, ob in enumerate(self.rigs):
-            bones = [pose_bone.bone for pose_bone in ob.pose.bones]
-            place = {bone.name: i for i, bone in enumerate(bones)}
-            depth = [len(bone.parent_recursive) for bone in bones]
-            order = np.argsort(depth, kind="stable")
-            first = sum(len(other) for other in self.orders)
-            self.first.append(first)
-            self.orders.append(order)
-            rank = np.empty(len(bones), int)
-            rank[order] = np.arange(len(bones))
-            for i in order:
-                bone = bones[i]
-                self.index[rig, bone.name] = first + int(rank[i])
-                parts.append(
-                    {
-                        "name": f"{rig}/{bone.name}",
-                        "parent": first + int(rank[place[bone.parent.name]]) if bone.parent else -1,
-                        "rest": np.array(bone.matrix_local, np.float64),
-                        "length": bone.length,
-                        "rotation": bone.use_inherit_rotation,
-                        "scale": bone.inherit_scale,
-                        "local": bone.use_local_location,
-                        "connected": bone.use_connect,
-                        "rig": rig,
-                    }
-                )
-        skeleton = Skeleton(
-            names=tuple(p["name"] for p in parts),
-            parents=np.array([p["parent"] for p in parts], int),
-            rest=np.array([p["rest"] for p in parts], float).reshape(-1, 4, 4),
-            lengths=np.array([p["length"] for p in parts], float),
-            inherit_rotation=np.array([p["rotation"] for p in parts], bool),
-            inherit_scale=np.array([InheritScale[p["scale"]] for p in parts], int),
-            local_location=np.array([p["local"] for p in parts], bool),
-            connected=np.array([p["connected"] for p in parts], bool),
-        )
-        return skeleton, np.array([p["rig"] for p in parts], int)
+        rigs = tuple(self._rig(rig, stage, held) for rig in range(len(self.rigs)))
+        return Plan(stage, rigs, tuple(self.links))
 
     # Chains
 
@@ -259,10 +243,10 @@ class _Compiler:
         value = self._settings(rig, i)
         text = chains.problem(ob, value, self.in_the_way[rig]) or self._not_posed(rig, i, value)
         try:
-            bones = chains.resolve(ob, value)
-        except chains.ChainError:
+            bones = resolve(ob, value)
+        except ChainError:
             return core.Chain(name=name, rig=rig, solver=value.solver, bones=(), broken=text)
-        by_pole = chains.uses_pole(value)
+        by_pole = uses_pole(value)
         takes_rotation = value.use_rotation and bool(bones.end)
         written = (*bones.turned, bones.end) if takes_rotation else bones.turned
         return core.Chain(
@@ -283,17 +267,24 @@ class _Compiler:
             aim_axis=value.aim_axis,
             up_axis=value.up_axis,
             use_lean=value.use_lean and value.solver in ("FABRIK", "CCD"),
+            limit_mode=value.limit_mode,
+            move_bone=-1 if text else self._moved_bone(rig, value, bones),
             iterations=value.iterations,
             tolerance=value.tolerance,
             broken=text,
         )
+
+    def _moved_bone(self, rig: int, value: Any, bones: ChainBones) -> int:
+        if value.limit_mode != "MOVE_ROOT" or value.solver == "AIM":
+            return -1
+        return self.index[rig, handling.moved_bone(self.rigs[rig], value, bones, self.in_the_way[rig])]
 
     def _not_posed(self, rig: int, i: int, value: Any) -> str:
         """Words for a target or pole bone whose armature is left alone now (see `live.solve_group`)."""
         chain = self.rigs[rig].ik_chains[i]
         for label, is_used, ob, bone in (
             ("target", value.target_space == "CUSTOM", chain.target, chain.subtarget),
-            ("pole", value.pole_space == "CUSTOM" and chains.uses_pole(value), chain.pole_target,
+            ("pole", value.pole_space == "CUSTOM" and uses_pole(value), chain.pole_target,
              chain.pole_subtarget),
         ):  # fmt: skip
             if is_used and bone and ob not in self.rigs:
@@ -336,16 +327,18 @@ class _Compiler:
 
     # Order
 
-    def _held_bones(self) -> set[int]:
-        """The bones that chains turn, also those of chains that are broken now: they hold still."""
-        held: set[int] = set()
+    def _held_bones(self) -> dict[str, set[int]]:
+        """The bones whose channels chains write; those of chains that are broken now hold still."""
+        held: dict[str, set[int]] = {"rotation": set(), "location": set(), "scale": set()}
         for rig, ob in enumerate(self.rigs):
             as_seen = [self._settings(rig, i) for i in range(len(ob.ik_chains))]
             for chain in (*ob.ik_chains, *as_seen):
                 try:
-                    held.update(self.index[rig, name] for name in chains.held_bones(ob, chain))
-                except chains.ChainError:
+                    channels = handling.held_channels(ob, chain, self.in_the_way[rig])
+                except ChainError:
                     continue
+                for prop, found in held.items():
+                    found.update(self.index[rig, name] for name in getattr(channels, prop))
         return held
 
     def _constrained(self, posed: np.ndarray, held: set[int], rig_of_bone: np.ndarray) -> np.ndarray:
@@ -374,7 +367,7 @@ class _Compiler:
 
     # Rigs
 
-    def _rig(self, rig: int, stage: core.Stage) -> Rig:
+    def _rig(self, rig: int, stage: core.Stage, held: dict[str, set[int]]) -> Rig:
         ob, first, order = self.rigs[rig], self.first[rig], self.orders[rig]
         own = stage.rig_of_bone[stage.posed] == rig
         places, follow = np.flatnonzero(own & stage.turned), np.flatnonzero(own & ~stage.turned)
@@ -396,13 +389,24 @@ class _Compiler:
             codes=np.array([memory.MODE_CODES[bone.rotation_mode] for bone in pose_bones], np.int32),
             animated=np.array(rows, bool).reshape(-1, 4),
             is_animated=bool(np.any(rows)),
+            vectors=tuple(
+                self._vectors(rig, stage, prop, held[prop]) for prop in ("location", "scale") if held[prop]
+            ),
             chains=slice(before, before + len(ob.ik_chains)),
         )
 
+    def _vectors(self, rig: int, stage: core.Stage, prop: str, held: set[int]) -> VectorChannel:
+        ob = self.rigs[rig]
+        own = (stage.rig_of_bone[stage.posed] == rig) & np.isin(stage.posed, sorted(held))
+        places = np.flatnonzero(own)
+        pose_places = self.orders[rig][stage.posed[places] - self.first[rig]]
+        animated = animation.animated_vector_components(ob, prop)
+        nothing = np.zeros(3, bool)
+        rows = [animated.get(ob.pose.bones[int(i)].name, nothing) for i in pose_places]
+        return VectorChannel(prop, places, pose_places, np.array(rows, bool).reshape(-1, 3))
 
-def rest_hinge(
-    ob: bpy.types.Object, bones: chains.ChainBones, limb_mode: str = ""
-) -> tuple[float, float, float]:
+
+def rest_hinge(ob: bpy.types.Object, bones: ChainBones, limb_mode: str = "") -> tuple[float, float, float]:
     """The rest bend axis of a chain in the space of its first bone (see `ChainJob.hinge`).
 
     Of a limb of three bones, with a mode, it is that of the part that is solved as two bones.

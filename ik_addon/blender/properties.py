@@ -73,6 +73,15 @@ AIM_MODES = (
     ("MATCH_ROTATION", "Match Rotation", "Take the rotation of the target"),
     ("LOOK_AT", "Look At", "Point at the target"),
 )
+LIMIT_MODES = (
+    ("ACCEPT", "Accept", "The tip stops short at the nearest point; nothing else moves"),
+    (
+        "MOVE_ROOT",
+        "Move Root",
+        "A bone above the chain moves toward the target by just what is needed",
+    ),
+    ("STRETCH", "Stretch", "The bones grow by just what is needed; hand and foot keep their size"),
+)
 PLANE_AXES = tuple((axis, axis, f"The plane normal to the armature's {axis} axis") for axis in "XYZ")
 BONE_AXES = tuple((axis, axis, f"The {axis} axis of the bone") for axis in ("X", "Y", "Z", "-X", "-Y", "-Z"))
 STATUSES = (
@@ -311,6 +320,32 @@ class IKChain(bpy.types.PropertyGroup):
     use_limits: _bool(
         "Limits", "Keep the bones' IK limits and locks, and Limit Rotation constraints in local space", True
     )
+    limit_mode: _enum(
+        "Out of Reach",
+        "What happens when reach or joint limits keep the tip off its target",
+        LIMIT_MODES,
+        "ACCEPT",
+    )
+    move_bone: _bone(
+        "Bone to Move",
+        "Bone above the chain that moves; empty: the nearest one that is neither connected nor locked",
+    )
+    move_max: _float(
+        "Largest Move",
+        "Most that the bone moves; it eases out over the last quarter",
+        default=0.2,
+        min=0.0,
+        soft_max=1.0,
+        unit="LENGTH",
+    )
+    stretch_max: _float(
+        "Largest Stretch",
+        "Most that the chain grows, as a fraction of its length",
+        default=0.1,
+        min=0.0,
+        soft_max=1.0,
+        subtype="FACTOR",
+    )
     iterations: IntProperty(
         name="Iterations",
         description="Most passes of an iterative solver",
@@ -355,6 +390,10 @@ class IKChain(bpy.types.PropertyGroup):
     uid: IntProperty(description="Number of the chain on its object", options={"HIDDEN"}, override=OVERRIDE)
 
 
+def _vector_memory(label: str, text: str) -> Any:
+    return FloatVectorProperty(name=label, description=text, size=3, options={"HIDDEN"}, override=OVERRIDE)
+
+
 # The FK value of a bone whose rotation a chain writes: channels that nothing animates
 # have no other memory of it, and it must survive undo, save and load with the file.
 POSE_BONE_MEMORY = {
@@ -375,6 +414,16 @@ POSE_BONE_MEMORY = {
     "ik_held_mode": IntProperty(
         name="Held Mode",
         description="Rotation mode of the two memories, 0 while no chain holds the bone",
+        options={"HIDDEN"},
+        override=OVERRIDE,
+    ),
+    "ik_fk_location": _vector_memory("FK Location", "Location channel of the bone without its chains"),
+    "ik_solved_location": _vector_memory("Solved Location", "Location channel as chains last wrote it"),
+    "ik_fk_scale": _vector_memory("FK Scale", "Scale channel of the bone without its chains"),
+    "ik_solved_scale": _vector_memory("Solved Scale", "Scale channel as chains last wrote it"),
+    "ik_held_channels": IntProperty(
+        name="Held Channels",
+        description="1 while a chain holds the location, 2 while one holds the scale",
         options={"HIDDEN"},
         override=OVERRIDE,
     ),

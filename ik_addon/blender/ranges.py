@@ -12,6 +12,7 @@ import numpy as np
 
 from ..core.carried import BendPath
 from ..core.pipeline import solve
+from ..core.stretch import stretched_bones
 from . import live
 from .plan import Plan, groups_of_rigs
 from .reading import Reading, read, stack
@@ -22,6 +23,8 @@ T = TypeVar("T")
 # Which of the solved frames are handed out.
 Asked = slice | np.ndarray
 
+# `BoneTrack.mode` of channels that are no rotation.
+VECTORS = ("LOCATION", "SCALE")
 # Frames solved in one call: bounds the memory that a long shot takes.
 CHUNK = 500
 
@@ -54,13 +57,14 @@ class ChainTrack:
 
 @dataclass(frozen=True)
 class BoneTrack:
-    """The rotation channel of one turned bone over F frames.
+    """One channel of a bone over F frames, as chains write it.
 
     Attributes:
-        bone, mode: its name and rotation mode.
-        rows: ``(F, 4)`` solved channel rows (see `core.channels`).
+        bone: its name.
+        mode: its rotation mode; "LOCATION" or "SCALE" for these channels.
+        rows: ``(F, 4)`` solved channel rows (see `core.channels`), ``(F, 3)`` of location and scale.
         changed: ``(F,)`` False where the bone keeps its FK channel.
-        chains: names of the chains that turn it.
+        chains: names of the chains that write it.
     """
 
     bone: str
@@ -151,11 +155,15 @@ def solve_range(
 
 @dataclass(frozen=True)
 class _Part:
-    """A run of frames with one plan: rows by rig, and the results of all chains."""
+    """A run of frames with one plan: rows by rig, and the results of all chains.
+
+    `vectors` has, for each of a rig's `vectors`, its rows and where they were changed.
+    """
 
     plan: Plan
     rows: list[np.ndarray]
     changed: list[np.ndarray]
+    vectors: list[list[tuple[np.ndarray, np.ndarray]]]
     residual: np.ndarray
     status: np.ndarray
     tip: np.ndarray
@@ -185,11 +193,18 @@ def _solve_run(plan: Plan, readings: list[Reading], left_out: list[int], bend_pa
         first += len(rig.places)
         rows.append(live.solved_rows(rig, fk, solution))
         changed.append(solution.changed[:, rig.places])
+    vectors = [
+        [
+            (live.solved_vectors(channel, fk, solution), live.vectors_changed(channel, solution))
+            for channel, fk in zip(rig.vectors, of_rig, strict=True)
+        ]
+        for rig, of_rig in zip(plan.rigs, reading.fk_vectors, strict=True)
+    ]
     turned = np.zeros(solution.residual.shape)
     if bend_path is not None:
         for chain, angles in bend_path.turned.items():
             turned[:, chain] = angles
-    return _Part(plan, rows, changed, solution.residual, solution.status, solution.tip, turned)
+    return _Part(plan, rows, changed, vectors, solution.residual, solution.status, solution.tip, turned)
 
 
 def _chain_tracks(
@@ -211,36 +226,49 @@ def _chain_tracks(
 
 
 def _bone_tracks(ob: bpy.types.Object, number: int, parts: Sequence[_Part], asked: Asked) -> list[BoneTrack]:
-    """Tracks of the bones that are turned in every part (a keyed solver or Use Tail changes them)."""
-    by_bone: dict[str, list[tuple[_Part, int]]] = {}
+    """Tracks of the channels that are held in every part (a keyed solver or Use Tail changes them)."""
+    by_bone: dict[tuple[str, str], list[tuple[_Part, int, np.ndarray, np.ndarray]]] = {}
     for part in parts:
         rig = part.plan.rigs[number]
-        for place, pose_place in enumerate(rig.pose_places.tolist()):
-            by_bone.setdefault(ob.pose.bones[pose_place].name, []).append((part, place))
-    owners = _owners(ob, number, parts[0].plan)
+        for place, (pose_place, mode) in enumerate(zip(rig.pose_places.tolist(), rig.modes, strict=True)):
+            rows, changed = part.rows[number][:, place], part.changed[number][:, place]
+            item = (part, int(rig.places[place]), rows, changed)
+            by_bone.setdefault((ob.pose.bones[pose_place].name, mode), []).append(item)
+        for channel, (all_rows, all_changed) in zip(rig.vectors, part.vectors[number], strict=True):
+            for place, pose_place in enumerate(channel.pose_places.tolist()):
+                item = (part, int(channel.places[place]), all_rows[:, place], all_changed[:, place])
+                key = (ob.pose.bones[pose_place].name, channel.prop.upper())
+                by_bone.setdefault(key, []).append(item)
+    owners = _owners(number, parts[0].plan, ob)
     tracks = []
-    for name, found in by_bone.items():
+    for (name, mode), found in by_bone.items():
         if len(found) != len(parts):
             continue
-        part, place = found[0]
-        rig = part.plan.rigs[number]
-        index = int(part.plan.stage.posed[rig.places[place]])
+        part, place, _, _ = found[0]
+        index = int(part.plan.stage.posed[place])
+        kind = mode if mode in VECTORS else "ROTATION"
         tracks.append(
             BoneTrack(
                 bone=name,
-                mode=rig.modes[place],
-                rows=np.concatenate([p.rows[number][:, k] for p, k in found])[asked],
-                changed=np.concatenate([p.changed[number][:, k] for p, k in found])[asked],
-                chains=tuple(owners.get(index, ())),
+                mode=mode,
+                rows=np.concatenate([rows for *_, rows, _ in found])[asked],
+                changed=np.concatenate([changed for *_, changed in found])[asked],
+                chains=tuple(owners.get((kind, index), ())),
             )
         )
     return tracks
 
 
-def _owners(ob: bpy.types.Object, number: int, plan: Plan) -> dict[int, list[str]]:
-    """Names of the chains of a rig by the bones of the stage that they turn."""
-    owners: dict[int, list[str]] = {}
+def _owners(number: int, plan: Plan, ob: bpy.types.Object) -> dict[tuple[str, int], list[str]]:
+    """Names of the chains of a rig by channel, and the bones of the stage where they write it."""
+    owners: dict[tuple[str, int], list[str]] = {}
     for chain, compiled in zip(ob.ik_chains, plan.stage.chains[plan.rigs[number].chains], strict=True):
-        for bone in compiled.written:
-            owners.setdefault(bone, []).append(chain.name)
+        written = {("ROTATION", bone) for bone in compiled.written}
+        if compiled.handling == "MOVE_ROOT":
+            written.add(("LOCATION", compiled.move_bone))
+        if compiled.handling == "STRETCH":
+            grown = stretched_bones(plan.stage.skeleton, compiled.bones, compiled.end)
+            written.update(("SCALE", bone) for bone in grown)
+        for key in written:
+            owners.setdefault(key, []).append(chain.name)
     return owners

@@ -13,7 +13,7 @@ import numpy as np
 from ..core.channels import MODES, to_quaternion
 from ..core.work import Batch
 from . import memory
-from .plan import Plan, Rig
+from .plan import Plan, Rig, VectorChannel
 
 # Settings that may change from frame to frame, with their number of values.
 SETTINGS = {
@@ -31,6 +31,8 @@ SETTINGS = {
     "aim_offset": 3,
     "aim_limit": 1,
     "aim_damping": 1,
+    "move_max": 1,
+    "stretch_max": 1,
 }
 INTEGERS = {"bend_sign"}
 # More objects than this are read in one call for the whole view layer.
@@ -44,11 +46,13 @@ class Reading:
     Attributes:
         batch: for the solver.
         fk: ``(F, turned, 4)`` FK channel rows of the bones that chains turn, rig by rig.
+        fk_vectors: for each rig and each of its `vectors`, ``(F, k, 3)`` FK rows.
         held: for each rig what its bones held before, at the last frame.
     """
 
     batch: Batch
     fk: np.ndarray
+    fk_vectors: tuple[tuple[np.ndarray, ...], ...]
     held: tuple[Held, ...]
 
 
@@ -60,12 +64,28 @@ class Held:
         channels: ``(k, 4)`` float32 rows of the rotation channels.
         fk, solved: ``(k, 4)`` the memory of their FK rows, and of what was last written.
         codes: ``(k,)`` their rotation modes when they were written, 0 without a memory.
+        vectors: the same of each of the rig's `vectors`.
     """
 
     channels: np.ndarray
     fk: np.ndarray
     solved: np.ndarray
     codes: np.ndarray
+    vectors: tuple[HeldVectors, ...] = ()
+
+
+@dataclass(frozen=True)
+class HeldVectors:
+    """What the original pose bones hold in a location or scale channel that chains write.
+
+    Attributes:
+        channels, fk, solved: ``(k, 3)`` float32; held: ``(k,)`` whether there is a memory.
+    """
+
+    channels: np.ndarray
+    fk: np.ndarray
+    solved: np.ndarray
+    held: np.ndarray
 
 
 def read(
@@ -86,7 +106,7 @@ def read(
     location, scale = np.zeros((1, places, 3)), np.ones((1, places, 3))
     rotation = np.zeros((1, places, 4))
     rotation[..., 0] = 1.0
-    fk, held = [], []
+    fk, fk_vectors, held = [], [], []
     for rig, ob, evaluated in zip(plan.rigs, rigs, seen, strict=True):
         bones = evaluated.pose.bones
         matrices = memory.read_vectors(bones, "matrix", 16).reshape(-1, 4, 4)
@@ -99,6 +119,12 @@ def read(
         held.append(_held(rig, ob))
         fk.append(_fk_rows(rig, held[-1], evaluated, fresh))
         rotation[0, rig.places] = to_quaternion(fk[-1], rig.modes)
+        vectors = []
+        for channel, kept in zip(rig.vectors, held[-1].vectors, strict=True):
+            row = _fk_vectors(channel, kept, bones, fresh)
+            (location if channel.prop == "location" else scale)[0, channel.places] = row
+            vectors.append(row[None])
+        fk_vectors.append(tuple(vectors))
     batch = Batch(
         pose=pose,
         objects=_objects(plan, seen, depsgraph)[None],
@@ -107,7 +133,7 @@ def read(
         scale=scale,
         settings=_settings(plan, rigs, seen),
     )
-    return Reading(batch, np.concatenate(fk)[None], tuple(held))
+    return Reading(batch, np.concatenate(fk)[None], tuple(fk_vectors), tuple(held))
 
 
 def stack(readings: Sequence[Reading]) -> Reading:
@@ -120,7 +146,11 @@ def stack(readings: Sequence[Reading]) -> Reading:
     settings = {name: np.concatenate([b.settings[name] for b in batches]) for name in SETTINGS}
     names = ("pose", "objects", "location", "rotation", "scale")
     batch = Batch(**{name: joined(name) for name in names}, settings=settings)
-    return Reading(batch, np.concatenate([r.fk for r in readings]), readings[-1].held)
+    vectors = tuple(
+        tuple(np.concatenate(rows) for rows in zip(*rigs, strict=True))
+        for rigs in zip(*(reading.fk_vectors for reading in readings), strict=True)
+    )
+    return Reading(batch, np.concatenate([r.fk for r in readings]), vectors, readings[-1].held)
 
 
 def _read_followers(
@@ -142,7 +172,30 @@ def _held(rig: Rig, ob: bpy.types.Object) -> Held:
         fk=memory.read_vectors(bones, "ik_fk_rotation", 4)[at],
         solved=memory.read_vectors(bones, "ik_solved_rotation", 4)[at],
         codes=codes[at],
+        vectors=tuple(_held_vectors(channel, bones) for channel in rig.vectors),
     )
+
+
+def _held_vectors(channel: VectorChannel, bones: Any) -> HeldVectors:
+    bit, fk, solved = memory.VECTORS[channel.prop]
+    at = channel.pose_places
+    flags = np.empty(len(bones), np.int32)
+    bones.foreach_get("ik_held_channels", flags)
+    return HeldVectors(
+        channels=memory.read_vectors(bones, channel.prop, 3)[at],
+        fk=memory.read_vectors(bones, fk, 3)[at],
+        solved=memory.read_vectors(bones, solved, 3)[at],
+        held=(flags[at] & bit) != 0,
+    )
+
+
+def _fk_vectors(channel: VectorChannel, kept: HeldVectors, evaluated: Any, fresh: bool) -> np.ndarray:
+    """FK rows ``(k, 3)`` of a location or scale channel, as `_fk_rows` has them for rotation."""
+    current = kept.channels
+    if channel.animated.any():
+        rows = memory.read_vectors(evaluated, channel.prop, 3)[channel.pose_places]
+        current = np.where(channel.animated, rows, current)
+    return memory.fk_rows(current, kept.held, kept.fk, kept.solved, channel.animated, fresh)
 
 
 def _fk_rows(rig: Rig, held: Held, evaluated: bpy.types.Object, fresh: bool) -> np.ndarray:

@@ -29,8 +29,9 @@ from ..core.transforms import (
     transform_point,
 )
 from ..core.work import Solution
-from . import animation, chains, keying, live, memory, placing
-from .chains import ChainError
+from . import animation, keying, live, memory, placing
+from .chain_bones import ChainError, uses_pole
+from .handling import held_channels
 from .plan import Plan, Rig, groups_of_rigs
 from .reading import Reading, read
 from .sampling import evaluation
@@ -116,7 +117,8 @@ def fk_to_ik(ob: bpy.types.Object, index: int, scene: bpy.types.Scene) -> Snap:
 def _fk_to_ik(view: _View, scene: bpy.types.Scene) -> Snap:
     ob, rig = view.ob, view.rig
     fk = view.reading.fk[:, view.rows]
-    rows = live.solved_rows(rig, fk, view.solved(influence=1.0))[0]
+    solution = view.solved(influence=1.0)
+    rows = live.solved_rows(rig, fk, solution)[0]
     written = view.plan.stage.chains[view.number].written
     own = np.isin(view.plan.stage.posed[rig.places], written)
     turn = np.einsum("ki,ki->k", to_quaternion(rows, rig.modes), to_quaternion(fk[0], rig.modes))
@@ -130,8 +132,32 @@ def _fk_to_ik(view: _View, scene: bpy.types.Scene) -> Snap:
         keying.insert(keyed, scene.frame_current_final, rows[place].tolist())
         if not keyed and scene.tool_settings.use_keyframe_insert_auto:
             bone.keyframe_insert(prop, group=bone.name)
+    names = [bone.name for bone in bones]
+    names.extend(name for name in _snap_vectors(view, solution, scene) if name not in names)
     ob.update_tag()
-    return Snap([bone.name for bone in bones], 0.0, 0.0)
+    return Snap(names, 0.0, 0.0)
+
+
+def _snap_vectors(view: _View, solution: Solution, scene: bpy.types.Scene) -> list[str]:
+    """Locations and scales that the chain writes take their solved values; the bones that changed."""
+    ob, changed = view.ob, []
+    held = held_channels(ob, view.chain)
+    of_rig = view.reading.fk_vectors[view.plan.rigs.index(view.rig)]
+    for channel, fk in zip(view.rig.vectors, of_rig, strict=True):
+        _, fk_name, solved_name = memory.VECTORS[channel.prop]
+        rows = live.solved_vectors(channel, fk, solution)[0]
+        for row, before, place in zip(rows, fk[0], channel.pose_places.tolist(), strict=True):
+            bone = ob.pose.bones[place]
+            if bone.name not in getattr(held, channel.prop) or not _differs(before, row):
+                continue
+            changed.append(bone.name)
+            keyed = keying.keyable_curves(ob, [animation.vector_path(bone.name, channel.prop)])
+            for name in (channel.prop, fk_name, solved_name):
+                setattr(bone, name, row)
+            keying.insert(keyed, scene.frame_current_final, row.tolist())
+            if not keyed and scene.tool_settings.use_keyframe_insert_auto:
+                bone.keyframe_insert(channel.prop, group=bone.name)
+    return changed
 
 
 def ik_to_fk(ob: bpy.types.Object, index: int, scene: bpy.types.Scene) -> Snap:
@@ -153,7 +179,7 @@ def _ik_to_fk(view: _View, index: int, scene: bpy.types.Scene) -> Snap:
     candidates = [found]
     if view.chain.solver == "TWO_BONE" and view.chain.use_planar:
         candidates = [{**found, "bend_sign": sign} for sign in (1, -1)]
-    elif chains.uses_pole(view.chain):
+    elif uses_pole(view.chain):
         candidates = [_with_pole(view, fk, found)]
     measured = [(_difference(view, fk, view.solved(**settings)), settings) for settings in candidates]
     (offset, angle), settings = min(measured, key=lambda item: item[0])
@@ -255,7 +281,7 @@ def pole_to_bend(ob: bpy.types.Object, index: int, scene: bpy.types.Scene, mode:
     with STATE.at_work():
         try:
             chain.pole_mode = mode
-            if not chains.uses_pole(chain):
+            if not uses_pole(chain):
                 raise ChainError(f"{ob.name}: chain '{chain.name}' has no use for a pole with these settings")
             placing.put_pole(ob, chain)
             with _looking(ob, index) as view:

@@ -23,7 +23,7 @@ import numpy as np
 
 from ..core.transforms import make_compatible
 from . import bake_checks, chains, edits, keys, offsets, tracks
-from .chains import ChainError
+from .chain_bones import ChainError
 from .key_shapes import NEAR
 from .keys import CONSTANT, FRAME, INTERPOLATION
 from .offsets import Columns

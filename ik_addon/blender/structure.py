@@ -35,10 +35,12 @@ def _of_rig(ob: bpy.types.Object) -> tuple:
     flags = np.empty((len(_BONE_FLAGS), len(bones)), np.int32)
     for row, name in zip(flags, _BONE_FLAGS, strict=True):
         bones.foreach_get(name, row)
+    locks = np.empty(len(bones) * 3, bool)
+    ob.pose.bones.foreach_get("lock_location", locks)
     constraints = tuple(_of_constraints(bone) for bone in ob.pose.bones if len(bone.constraints))
     state = (ob.data.pose_position, ob.mode == "EDIT")
     names = tuple(bones.keys())
-    return (names, rest.tobytes(), lengths.tobytes(), flags.tobytes(), constraints, state)
+    return (names, rest.tobytes(), lengths.tobytes(), flags.tobytes(), locks.tobytes(), constraints, state)
 
 
 def _behind(rigs: Iterable[bpy.types.Object]) -> list[bpy.types.Object]:

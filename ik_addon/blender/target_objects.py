@@ -29,7 +29,7 @@ from ..core.transforms import (
     transform_point,
 )
 from . import bake_checks, chains, compat, edits, keys, offsets, snap, spaces, tracks
-from .chains import ChainError
+from .chain_bones import ChainError, resolve
 from .offsets import Columns
 from .space_samples import PARTS, Part, Samples, Space, present, sample, space_of
 from .state import STATE
@@ -212,7 +212,7 @@ def _rest(work: _Making, part: str) -> np.ndarray:
     here = work.present()
     into = affine_inverse(here.armature)[0] @ here.space[0]
     turn = rotation_part(into) @ quaternion_to_matrix(here.rotation[0])
-    bones = chains.resolve(work.ob, work.chain)
+    bones = resolve(work.ob, work.chain)
     bone = bones.end or bones.turned[-1]
     if part == "POLE":
         bone, turn = bones.turned[len(bones.turned) // 2], np.eye(3)
@@ -225,7 +225,7 @@ def _rest(work: _Making, part: str) -> np.ndarray:
 
 
 def _limb_length(ob: bpy.types.Object, chain: Any, in_world: bool) -> float:
-    length = sum(ob.data.bones[name].length for name in chains.resolve(ob, chain).turned)
+    length = sum(ob.data.bones[name].length for name in resolve(ob, chain).turned)
     scale = np.cbrt(abs(ob.matrix_world.to_3x3().determinant())) if in_world else 1.0
     return float(length * scale)
 

@@ -11,7 +11,7 @@ import bpy
 import numpy as np
 
 from . import compat, key_shapes, keying, keys
-from .chains import ChainError
+from .chain_bones import ChainError
 from .keys import FRAME
 
 

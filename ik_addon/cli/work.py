@@ -12,8 +12,9 @@ from typing import Any
 
 import bpy
 
-from ..blender import bake, chains, config, files, ranges
+from ..blender import bake, config, files, ranges
 from ..blender.bake_checks import BakeError
+from ..blender.chain_bones import ChainError
 from ..core.report import summary
 from . import results
 from .arguments import Options
@@ -28,7 +29,7 @@ class WorkError(ValueError):
     """Why a verb cannot be done on a file, in one sentence."""
 
 
-BAD_INPUT = (files.FileError, config.ConfigError, chains.ChainError, BakeError, WorkError)
+BAD_INPUT = (files.FileError, config.ConfigError, ChainError, BakeError, WorkError)
 
 
 def work(file: str, options: Options, is_open: bool = False) -> Result:

@@ -32,19 +32,24 @@ def foretell(q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         ``(S - 1, k, 4)`` unit quaternions, and ``(S - 1, k)`` how far they may be off,
         radians; infinite where there are fewer than five keys to judge by.
     """
-    count = len(q)
-    middle = 0.5 * (q[:-1] + q[1:])
-    doubt = np.full(middle.shape[:2], np.inf)
-    if count < 5:
-        return normalize(middle), doubt
-    middle[1:-1] = (9.0 * (q[1:-2] + q[2:-1]) - q[:-3] - q[3:]) / 16.0
-    middle[0] = (5.0 * q[0] + 15.0 * q[1] - 5.0 * q[2] + q[3]) / 16.0
-    middle[-1] = (5.0 * q[-1] + 15.0 * q[-2] - 5.0 * q[-3] + q[-4]) / 16.0
+    middle, doubt = foretell_vectors(q)
     # A quaternion's change is half of the angle.
-    fourth = 2.0 * length(np.diff(q, n=4, axis=0))
+    return normalize(middle), 2.0 * doubt
+
+
+def foretell_vectors(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`foretell` for vectors ``(S, k, w)``; the doubt is in their unit."""
+    middle = 0.5 * (rows[:-1] + rows[1:])
+    doubt = np.full(middle.shape[:2], np.inf)
+    if len(rows) < 5:
+        return middle, doubt
+    middle[1:-1] = (9.0 * (rows[1:-2] + rows[2:-1]) - rows[:-3] - rows[3:]) / 16.0
+    middle[0] = (5.0 * rows[0] + 15.0 * rows[1] - 5.0 * rows[2] + rows[3]) / 16.0
+    middle[-1] = (5.0 * rows[-1] + 15.0 * rows[-2] - 5.0 * rows[-3] + rows[-4]) / 16.0
+    fourth = length(np.diff(rows, n=4, axis=0))
     doubt[1:-1] = INNER * np.maximum(_padded(fourth, 0), _padded(fourth, 1))
     doubt[0], doubt[-1] = OUTER * fourth[0], OUTER * fourth[-1]
-    return normalize(middle), doubt
+    return middle, doubt
 
 
 def _padded(fourth: np.ndarray, before: int) -> np.ndarray:

@@ -96,23 +96,24 @@ class BendPath:
         frames: ``(F,)`` in ascending order, with no whole frame left out; they go on where the
             batch before has ended.
         memory: by kind of bend and chain; a solve reads and renews it.
+        at_start: the memory before these frames.
         turned: by chain ``(F,)`` radians by which a solve turned the bend away from the limb's own.
     """
 
     frames: np.ndarray
     memory: dict[tuple[str, int], _Last] = field(default_factory=dict)
     turned: dict[int, np.ndarray] = field(default_factory=dict)
+    at_start: dict[tuple[str, int], _Last] = field(init=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "_at_start", dict(self.memory))
+        object.__setattr__(self, "at_start", dict(self.memory))
 
     def rewind(self, chains: Iterable[int]) -> None:
         """Forget what these frames have left of some chains, which are solved once more."""
         again = set(chains)
         for key in [key for key in self.memory if key[1] in again]:
             del self.memory[key]
-        before: dict = getattr(self, "_at_start")
-        self.memory.update({key: last for key, last in before.items() if key[1] in again})
+        self.memory.update({key: last for key, last in self.at_start.items() if key[1] in again})
 
     @cached_property
     def last_whole(self) -> np.ndarray:

@@ -2,8 +2,7 @@
 """Shift bones above chains toward targets that are out of reach: `limit_mode` MOVE_ROOT.
 
 All chains that shift the same bone have their say at once, before any of them is solved, so it
-does not matter in which order they stand; `shift.smallest_shift` is the rule by which they share
-it. The bone moves at most by the largest `move_max` among the chains that have influence. What
+does not matter in which order they stand; `shift` tells the rule by which they share it. The bone moves at most by the largest `move_max` among the chains that have influence. What
 joint limits then leave is closed by one more shift, by the same rule.
 """
 
@@ -16,7 +15,8 @@ import numpy as np
 
 from . import limb
 from .reaching import ON_TARGET, Task, chain_length, flat_way, reach, solve_limb, task_of
-from .shift import limited_shift, reach_for_shift, smallest_shift
+from .reach import soft_distance
+from .shift import balanced_shift, limited_shift
 from .skeleton import parent_transform
 from .stage import Group, Pull
 from .transforms import affine_inverse, length, transform_vector
@@ -29,19 +29,37 @@ MEANT = 1e-9
 
 @dataclass(frozen=True)
 class Say:
-    """What some chains want of a bone: balls for its shift, see `shift.smallest_shift`.
+    """What n chains want of a bone, see `shift.balanced_shift`.
 
     Attributes:
-        centers: ``(F, n, 3)``; radii: ``(F, n)``; largest: ``(F,)`` most that the bone moves.
+        centers: ``(F, n, 3)``; outer, softness, weight: ``(F, n)``.
+        largest: ``(F,)`` most that the bone moves, metres.
+        world: ``(F, 3, 3)`` from armature space to the world.
     """
 
     centers: np.ndarray
-    radii: np.ndarray
+    outer: np.ndarray
+    softness: np.ndarray
+    weight: np.ndarray
     largest: np.ndarray
+    world: np.ndarray
 
-    def shift(self) -> np.ndarray:
-        """``(F, 3)`` in armature space."""
-        return limited_shift(smallest_shift(self.centers, self.radii), self.largest)
+    def wanted(self) -> np.ndarray:
+        """``(F, 3)`` in armature space, however far."""
+        return balanced_shift(self.centers, self.outer, self.softness, self.weight)
+
+    def left(self, wanted: np.ndarray) -> np.ndarray:
+        """The distances ``(F, n)`` that the chains ease theirs to, would the bone move as it should."""
+        left = length(self.centers - wanted[:, None])
+        alone = soft_distance(length(self.centers), self.outer, self.softness)
+        return np.minimum(left, self.weight * left + (1.0 - self.weight) * alone)
+
+    def allowed(self, shift: np.ndarray) -> np.ndarray:
+        """A shift ``(F, 3)`` no larger than it may be."""
+        moved = transform_vector(self.world, shift)
+        size = length(moved)
+        share = length(limited_shift(moved, self.largest)) / np.where(size > 0.0, size, 1.0)
+        return shift * share[:, None]
 
 
 def move_bones(work: Work, pulls: Sequence[Pull]) -> dict[int, Say]:
@@ -50,51 +68,44 @@ def move_bones(work: Work, pulls: Sequence[Pull]) -> dict[int, Say]:
     Returns:
         what the chains wanted, by place of the bone in `Stage.posed`.
     """
-    said = {}
+    said: dict[int, Say] = {}
     for pull in pulls:
         say = _say(work, pull)
         said[pull.slot] = say
-        _shift_bone(work, pull.slot, say.shift())
+        wanted = say.wanted()
+        left = say.left(wanted)
+        numbers = np.concatenate([group.chains[columns] for group, columns in pull.chains])
+        work.within.update({int(chain): left[:, at] for at, chain in enumerate(numbers)})
+        _shift_bone(work, pull.slot, say.allowed(wanted))
         repose(work)
     return said
 
 
 def _say(work: Work, pull: Pull) -> Say:
-    centers, radii, largest = [], [], []
+    parts: list[tuple[np.ndarray, ...]] = []
     for group, columns in pull.chains:
         task = task_of(work, group)
-        way, reached, outside = _ball(work, task)
-        distance = length(way)
+        way, outer = _way(work, task)
         # A target that is no number has no say: only its own chain is BROKEN.
-        weight = np.where(np.isfinite(distance), task.weight, 0.0)
+        weight = np.where(np.isfinite(way).all(axis=-1), task.weight, 0.0)
         way = np.where((weight > 0.0)[..., None], way, 0.0)
-        # With half the influence a chain asks for half of the way.
-        radius = np.where(outside, distance - weight * (distance - reached), reached)
-        radius = np.where(weight > 0.0, radius, np.inf)
-        for column in columns.tolist():
-            work.within[int(group.chains[column])] = reached[:, column]
-        centers.append(way[:, columns])
-        radii.append(radius[:, columns])
-        largest.append(np.where(weight > 0.0, task.settings["move_max"], 0.0)[:, columns])
-    return Say(
-        np.concatenate(centers, axis=1),
-        np.concatenate(radii, axis=1),
-        np.concatenate(largest, axis=1).max(axis=1),
-    )
+        largest = np.where(weight > 0.0, task.settings["move_max"], 0.0)
+        parts.append(tuple(a[:, columns] for a in (way, outer, task.settings["softness"], weight, largest)))
+    centers, outer, softness, weight, largest = (np.concatenate(p, axis=1) for p in zip(*parts, strict=True))
+    rig = work.stage.rig_of_bone[work.stage.posed[pull.slot]]
+    return Say(centers, outer, softness, weight, largest.max(axis=1), work.objects[:, rig, :3, :3])
 
 
-def _ball(work: Work, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Vectors from the roots to the targets, the distances wanted, and where they are too far."""
-    joints, softness = joints_of(work, task.group), task.settings["softness"]
+def _way(work: Work, task: Task) -> tuple[np.ndarray, np.ndarray]:
+    """Vectors ``(F, m, 3)`` from the roots to the targets, and the chains' full reach ``(F, m)``."""
+    joints = joints_of(work, task.group)
     chain = task.group.example
     root, outer = joints[:, :, 0], chain_length(joints)
     if chain.solver == "THREE_BONE":
         # The shoulder as the clavicle brings it toward the target.
         posed = solve_limb(work, task, joints).joints if chain.limb_mode == "CLAVICLE" else joints
         root, outer = limb.reach_of(posed, chain.limb_mode)
-    way = flat_way(task, task.target - root)
-    reached, outside = reach_for_shift(length(way), outer, softness)
-    return way, reached, outside
+    return flat_way(task, task.target - root), outer
 
 
 def _shift_bone(work: Work, slot: int, shift: np.ndarray) -> None:
@@ -122,7 +133,7 @@ def close_gaps(work: Work, pulls: Sequence[Pull], said: dict[int, Say], before: 
         say = _say_of_gaps(work, pull, said[pull.slot])
         if say is None:
             continue
-        shift = say.shift()
+        shift = say.allowed(say.wanted())
         scale = max(float(goal.size.max()) for goal in _goals(work, pull))
         if np.abs(shift - work.shift[pull.slot]).max() <= MEANT * scale:
             continue
@@ -139,7 +150,7 @@ def _goals(work: Work, pull: Pull) -> Iterator[Goal]:
 
 def _say_of_gaps(work: Work, pull: Pull, say: Say) -> Say | None:
     """What the chains want that are off their targets; None where none is that a shift can help."""
-    centers, radii, first = say.centers.copy(), say.radii.copy(), 0
+    centers, outer, weight, first = say.centers.copy(), say.outer.copy(), say.weight.copy(), 0
     found = False
     now = work.shift[pull.slot]
     for (group, columns), goal in zip(pull.chains, _goals(work, pull), strict=True):
@@ -151,9 +162,10 @@ def _say_of_gaps(work: Work, pull: Pull, say: Say) -> Say | None:
         off = (length(gap) > ON_TARGET * goal.size[:, columns]) & (goal.weight[:, columns] > 0.0)
         asked = now[:, None] + goal.weight[:, columns, None] * gap
         centers[:, at] = np.where(off[..., None], asked, centers[:, at])
-        radii[:, at] = np.where(off, 0.0, radii[:, at])
+        outer[:, at] = np.where(off, 0.0, outer[:, at])
+        weight[:, at] = np.where(off, 1.0, weight[:, at])
         found = found or bool(off.any())
-    return Say(centers, radii, say.largest) if found else None
+    return replace(say, centers=centers, outer=outer, weight=weight) if found else None
 
 
 def flat_gap(group: Group, gap: np.ndarray) -> np.ndarray:

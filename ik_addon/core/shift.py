@@ -1,44 +1,43 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How far a bone above some chains moves so that their targets come within reach."""
+"""How far a bone above some chains moves so that their targets come within reach.
+
+A chain of length L with softness s (at least `EASE_IN`, in units of L below) lets its tip reach
+d' = soft(d) of a target at distance d (`reach.soft_distance`). To have the tip on the target its
+root must come nearer by d - d'. Read the other way round, a chain whose root is at the distance
+d' pulls with
+
+    pull(d') = hard(d') - d' = s ln(s / (L - d')) - s + (L - d')        beyond the onset L - s
+
+and not at all before. A bone moves to where the pulls of all chains balance its way:
+
+    v = sum of pull_i(|c_i - v|) * direction of (c_i - v),      c_i from root i to target i
+
+For one chain that is v = d - soft(d), just what is needed. For several it is the minimum of a
+strictly convex function, so there is one such place; it does not depend on the order of the
+chains and moves without jump or kink when they or their targets do. A chain that is within reach
+pulls as soon as the others would take it out of reach. Where no place serves all, the pulls go on
+almost like stiff springs: the sum of the squared gaps is the least.
+"""
 
 from __future__ import annotations
-
-from itertools import combinations
 
 import numpy as np
 
 from .reach import soft_distance
-from .transforms import cross, dot, length, normalize, reject
+from .transforms import dot, length
 
 # Last part of the largest shift, and of a hard chain's reach, in which the shift eases: without
 # it the moved bone would start and stop with a jolt.
 EASE_OUT, EASE_IN = 0.25, 0.02
-# A place counts as in reach when it is outside by less than this fraction of the distances.
-TOUCHING = 1e-11
-# Passes of averaged projections where no shift serves all chains.
-PASSES = 300
-
-
-def reach_for_shift(
-    distance: np.ndarray, outer: np.ndarray, softness: np.ndarray | float
-) -> tuple[np.ndarray, np.ndarray]:
-    """The distance that a target shall have from a chain's root after a shift.
-
-    It is what softness lets the chain reach (`reach.soft_distance`), at a softness of at least
-    `EASE_IN`; so the root begins to move before the chain is straight, without a jolt. The gap
-    that softness leaves is closed by the shift, and the knee stays soft.
-
-    Args:
-        distance: ``(...)`` from root to target; outer: ``(...)`` the chain's full reach.
-        softness: ``(...)`` as in `soft_distance`.
-
-    Returns:
-        ``(...)`` radius of the ball around the target in which the root shall be, and where the
-        root is outside of it now.
-    """
-    soft = np.maximum(softness, EASE_IN)
-    onset = (1.0 - np.clip(soft, 0.0, 1.0)) * outer
-    return np.maximum(soft_distance(distance, outer, soft), onset), distance > onset
+# The pull grows without end toward full reach. From this share of the soft zone on it goes on as
+# a line, so that a tip is off by less than 1e-7 of the shift for it.
+STIFF = float(np.exp(-18.0))
+# The lines are made steep step by step, each time from the place found before: Newton's method
+# is lost where they are steep at once.
+STAGES = tuple(float(np.exp(-k)) for k in (3.0, 6.0, 9.0, 12.0, 15.0)) + (STIFF,)
+STEPS = 20
+# The place is found when it moves by less than this fraction of the distances.
+SETTLED = 1e-11
 
 
 def limited_shift(shift: np.ndarray, largest: np.ndarray) -> np.ndarray:
@@ -48,119 +47,108 @@ def limited_shift(shift: np.ndarray, largest: np.ndarray) -> np.ndarray:
     return shift * (allowed / np.where(size > 0.0, size, 1.0))[..., None]
 
 
-def smallest_shift(centers: np.ndarray, radii: np.ndarray) -> np.ndarray:
-    """The smallest shift that lies in all of some balls, or is as near to all as can be.
-
-    A root that moves by v has its target within a distance r when v lies in the ball of radius
-    r around the vector from root to target. The shift is the point of the intersection of all
-    balls that is nearest to 0; of an empty intersection the point with the least sum of squared
-    distances to the balls. Both are unique, do not depend on the order of the chains, and are
-    continuous where the balls overlap.
-
-    The nearest point lies on at most three of the spheres: on one, on the circle of two, or
-    on the points that three have in common; so all of these are tried. The least squares come
-    from averaged projections (Auslender 1969; Combettes 1994 shows that they converge there).
+def balanced_shift(
+    centers: np.ndarray, outer: np.ndarray, softness: np.ndarray, weight: np.ndarray
+) -> np.ndarray:
+    """Where the pulls of some chains on one bone balance.
 
     Args:
-        centers: ``(..., n, 3)`` from each root to its target.
-        radii: ``(..., n)`` distances that are reached; infinite for a chain without a say.
+        centers: ``(F, n, 3)`` from each root to its target, any unit.
+        outer: ``(F, n)`` full reach of each chain; 0 for one that wants its root to move all the
+            way, whose joint limits have left it a gap.
+        softness: ``(F, n)``, 0..1; below `EASE_IN` that counts.
+        weight: ``(F, n)`` 0..1, by which each pull is multiplied.
 
     Returns:
-        ``(..., 3)`` the shift, in the unit and frame of the centers.
+        ``(F, 3)`` the shift, in the unit and frame of the centers.
     """
-    centers, radii = np.asarray(centers, float), np.asarray(radii, float)
-    if centers.shape[-2] == 1:
-        return _onto_ball(np.zeros(centers.shape[:-2] + (3,)), centers[..., 0, :], radii[..., 0])
-    batch = centers.shape[:-2]
-    flat_centers = centers.reshape(-1, *centers.shape[-2:])
-    flat_radii = radii.reshape(-1, radii.shape[-1])
-    shift = np.zeros((len(flat_centers), 3))
-    pulled = np.flatnonzero((length(flat_centers) > flat_radii).any(axis=-1))
-    if len(pulled):
-        shift[pulled] = _inside_all(flat_centers[pulled], flat_radii[pulled])
-    return shift.reshape(*batch, 3)
-
-
-def _inside_all(centers: np.ndarray, radii: np.ndarray) -> np.ndarray:
-    """`smallest_shift` of ``(F, n, 3)`` centers where some ball does not hold 0."""
-    scale = length(centers).max(axis=-1)
-    finite = np.where(np.isfinite(radii), radii, 4.0 * scale[:, None])
-    with np.errstate(invalid="ignore"):
-        shift, empty = _nearest_common_point(centers, finite, scale)
-    if len(empty):
-        shift[empty] = _between_balls(centers[empty], finite[empty])
+    zone = np.clip(np.maximum(softness, EASE_IN), 0.0, 1.0) * outer
+    distance = length(centers)
+    shift = np.zeros((len(centers), 3))
+    pulled = np.flatnonzero(((distance > outer - zone) & (weight > 0.0)).any(axis=1))
+    if not len(pulled):
+        return shift
+    if centers.shape[1] == 1 and (weight[pulled] == 1.0).all():
+        far, reach, soft = distance[pulled, 0], outer[pulled, 0], np.maximum(softness[pulled, 0], EASE_IN)
+        left = np.where(reach > 0.0, soft_distance(far, reach, soft), 0.0)
+        shift[pulled] = centers[pulled, 0] * (1.0 - left / far)[:, None]
+        return shift
+    shift[pulled] = _minimum(centers[pulled], outer[pulled], zone[pulled], weight[pulled])
     return shift
 
 
-def _nearest_common_point(
-    centers: np.ndarray, finite: np.ndarray, scale: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """Of the points that may be nearest those that lie in all balls; and where there are none."""
-    count = centers.shape[1]
-    candidates = [_onto_ball(np.zeros((len(centers), 3)), centers[:, i], finite[:, i]) for i in range(count)]
-    for i, j in combinations(range(count), 2):
-        candidates.append(_onto_circle(centers[:, [i, j]], finite[:, [i, j]]))
-    for at in combinations(range(count), 3):
-        candidates.extend(_common_points(centers[:, at], finite[:, at]))
-    found = np.stack(candidates, axis=1)
-    outside = length(found[:, :, None] - centers[:, None]) - finite[:, None]
-    fits = (outside <= TOUCHING * (scale + finite.max(axis=-1))[:, None, None]).all(axis=-1)
-    size = np.where(fits, length(found), np.inf)
-    best = np.argmin(size, axis=1)
-    return found[np.arange(len(found)), best], np.flatnonzero(~fits.any(axis=1))
+def _minimum(centers: np.ndarray, outer: np.ndarray, zone: np.ndarray, weight: np.ndarray) -> np.ndarray:
+    """The minimum of |v|^2 / 2 + sum of weight * energy, by Newton's method with shorter steps."""
+    shift = np.zeros((len(centers), 3))
+    for stiff in STAGES:
+        shift = _newton(shift, centers, outer, zone, weight, stiff)
+    return shift
 
 
-def _onto_ball(point: np.ndarray, center: np.ndarray, radius: np.ndarray) -> np.ndarray:
-    """The point of a ball that is nearest to a point."""
-    away = point - center
-    distance = length(away)
-    inside = distance <= radius
-    ratio = np.where(inside, 0.0, radius) / np.where(distance > 0.0, distance, 1.0)
-    return np.where(inside[..., None], point, center + away * ratio[..., None])
+def _newton(
+    shift: np.ndarray,
+    centers: np.ndarray,
+    outer: np.ndarray,
+    zone: np.ndarray,
+    weight: np.ndarray,
+    stiff: float,
+) -> np.ndarray:
+    scale = length(centers).max(axis=1)
+    chains = (centers, outer, zone, weight, stiff)
+    cost, gradient, curvature = _derivatives(shift, *chains)
+    for _ in range(STEPS):
+        step = -np.linalg.solve(curvature, gradient[..., None])[..., 0]
+        if (length(step) <= SETTLED * scale).all():
+            break
+        slope = dot(gradient, step)
+        share = np.ones(len(shift))
+        for _ in range(40):
+            there = _derivatives(shift + step * share[:, None], *chains)
+            # Near the minimum costs differ by less than their rounding: there the slope decides.
+            longer = there[0] > cost + 1e-4 * share * slope
+            longer &= np.abs(dot(there[1], step)) > 0.9 * np.abs(slope)
+            if not longer.any():
+                break
+            share = np.where(longer, 0.5 * share, share)
+        shift = shift + step * share[:, None]
+        cost, gradient, curvature = there
+    return shift
 
 
-def _onto_circle(centers: np.ndarray, radii: np.ndarray) -> np.ndarray:
-    """The point nearest to 0 of the circle in which two spheres meet; NaN where they do not."""
-    apart = centers[:, 1] - centers[:, 0]
-    distance = _or_nan(length(apart), radii)
-    axis = apart / distance[:, None]
-    along = (distance**2 + radii[:, 0] ** 2 - radii[:, 1] ** 2) / (2.0 * distance)
-    height = radii[:, 0] ** 2 - along**2
-    middle = centers[:, 0] + axis * along[:, None]
-    side = normalize(reject(-middle, axis), _beside(axis))
-    return middle + side * np.sqrt(np.where(height >= 0.0, height, np.nan))[:, None]
+def _derivatives(
+    shift: np.ndarray,
+    centers: np.ndarray,
+    outer: np.ndarray,
+    zone: np.ndarray,
+    weight: np.ndarray,
+    stiff: float,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Cost ``(F,)``, its gradient ``(F, 3)`` and second derivatives ``(F, 3, 3)``."""
+    way = centers - shift[:, None]
+    distance = length(way)
+    direction = way / np.where(distance > 0.0, distance, 1.0)[..., None]
+    energy, pull, stiffness = (weight * part for part in _pull(distance, outer, zone, stiff))
+    across = np.where(distance > 0.0, pull / np.where(distance > 0.0, distance, 1.0), stiffness)
+    cost = 0.5 * dot(shift, shift) + energy.sum(axis=1)
+    gradient = shift - (pull[..., None] * direction).sum(axis=1)
+    outward = direction[..., :, None] * direction[..., None, :]
+    parts = across[..., None, None] * np.eye(3) + (stiffness - across)[..., None, None] * outward
+    return cost, gradient, np.eye(3) + parts.sum(axis=1)
 
 
-def _common_points(centers: np.ndarray, radii: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """The two points that three spheres have in common; NaN where there are none."""
-    one, two = centers[:, 1] - centers[:, 0], centers[:, 2] - centers[:, 0]
-    distance = _or_nan(length(one), radii)
-    x_axis = one / distance[:, None]
-    i = dot(x_axis, two)
-    rest = reject(two, x_axis)
-    j = _or_nan(length(rest), radii)
-    y_axis = rest / j[:, None]
-    x = (radii[:, 0] ** 2 - radii[:, 1] ** 2 + distance**2) / (2.0 * distance)
-    y = (radii[:, 0] ** 2 - radii[:, 2] ** 2 + i**2 + j**2 - 2.0 * i * x) / (2.0 * j)
-    height = radii[:, 0] ** 2 - x**2 - y**2
-    up = cross(x_axis, y_axis) * np.sqrt(np.where(height >= 0.0, height, np.nan))[:, None]
-    middle = centers[:, 0] + x_axis * x[:, None] + y_axis * y[:, None]
-    return middle + up, middle - up
-
-
-def _or_nan(distance: np.ndarray, radii: np.ndarray) -> np.ndarray:
-    """Distances, but NaN where they are too small beside the radii to tell a direction."""
-    return np.where(distance > 1e-9 * radii.max(axis=-1), distance, np.nan)
-
-
-def _beside(axis: np.ndarray) -> np.ndarray:
-    """Some unit vectors at right angles to unit vectors ``(F, 3)``."""
-    least = np.eye(3)[np.argmin(np.abs(axis), axis=-1)]
-    return normalize(reject(least, axis))
-
-
-def _between_balls(centers: np.ndarray, radii: np.ndarray) -> np.ndarray:
-    point = np.zeros((len(centers), 3))
-    for _ in range(PASSES):
-        point = _onto_ball(point[:, None], centers, radii).mean(axis=1)
-    return point
+def _pull(
+    distance: np.ndarray, outer: np.ndarray, zone: np.ndarray, stiff: float
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Energy, pull and stiffness ``(F, n)`` of chains whose roots are at these distances."""
+    left = outer - distance
+    least = stiff * zone
+    beyond = np.maximum(least - left, 0.0)
+    inside = np.clip(left, least, zone)
+    safe = np.where(zone > 0.0, inside, 1.0)
+    width = np.where(zone > 0.0, zone, 1.0)
+    log = np.log(width / safe)
+    pull = np.where(zone > 0.0, zone * log - zone + inside, 0.0)
+    energy = np.where(zone > 0.0, 0.5 * (zone**2 - inside**2) - zone * inside * log, 0.0)
+    steep = 1.0 / stiff - 1.0
+    stiffness = np.where(beyond > 0.0, steep, np.where(left < zone, width / safe - 1.0, 0.0))
+    return energy + pull * beyond + 0.5 * steep * beyond**2, pull + steep * beyond, stiffness

@@ -28,7 +28,7 @@ ALONG = (0.0, 1.0, 0.0)
 
 def stretched_bones(
     skeleton: Skeleton, bones: tuple[int, ...], end: int = -1
-) -> dict[int, tuple[float, ...]]:
+) -> dict[int, tuple[float, float, float]]:
     """The bones whose scale channels stretch a chain.
 
     Args:

@@ -13,7 +13,7 @@ from bpy.props import BoolProperty, EnumProperty, IntProperty
 
 from ..blender import bake, ranges
 from ..blender.bake_checks import BakeError
-from ..blender.chains import ChainError
+from ..blender.chain_bones import ChainError
 from .common import ChainOperator
 
 # Seconds of work between two looks at the keyboard.

@@ -7,6 +7,7 @@ import bpy
 from bpy.props import BoolProperty, EnumProperty, StringProperty
 
 from ..blender import chains
+from ..blender.chain_bones import ChainError
 from ..blender.properties import SOLVERS, SPACES
 from .common import ChainOperator, RigOperator, named_object
 from .selection import pick
@@ -74,7 +75,7 @@ with a selected object or bone beside them as its target"""
             self.target_space = "CUSTOM"
         end = ob.data.bones.get(self.end_bone)
         if end is None:
-            raise chains.ChainError(f"'{ob.name}' has no bone '{self.end_bone}'")
+            raise ChainError(f"'{ob.name}' has no bone '{self.end_bone}'")
         root = self.root_bone or self._usual_root(end)
         chains.add(
             ob,
@@ -165,7 +166,7 @@ class IKCHAIN_OT_move(ChainOperator, bpy.types.Operator):
         to = index + (1 if self.direction == "DOWN" else -1)
         if not 0 <= to < len(ob.ik_chains):
             edge = "last" if self.direction == "DOWN" else "first"
-            raise chains.ChainError(f"'{ob.ik_chains[index].name}' is the {edge} IK chain already")
+            raise ChainError(f"'{ob.ik_chains[index].name}' is the {edge} IK chain already")
         chains.move(ob, index, to)
 
 

@@ -9,7 +9,7 @@ import bpy
 from bpy.props import StringProperty
 
 from ..blender.bake_checks import BakeError
-from ..blender.chains import ChainError
+from ..blender.chain_bones import ChainError
 
 # Blender reads the properties of a mix-in only when it is no type of Blender's.
 if TYPE_CHECKING:

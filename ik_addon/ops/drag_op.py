@@ -13,7 +13,7 @@ from mathutils import Matrix, Vector
 from mathutils.geometry import intersect_line_line
 
 from ..blender import handles, keying, tracks
-from ..blender.chains import ChainError
+from ..blender.chain_bones import ChainError
 from ..blender.space_samples import PARTS
 from .space_ops import PartOperator
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import bpy
 
-from ..blender.chains import ChainError
+from ..blender.chain_bones import ChainError
 
 
 @dataclass(frozen=True)

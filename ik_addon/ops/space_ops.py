@@ -9,7 +9,7 @@ import bpy
 from bpy.props import EnumProperty, IntProperty, StringProperty
 
 from ..blender import snap, spaces, target_objects
-from ..blender.chains import ChainError
+from ..blender.chain_bones import ChainError
 from ..blender.properties import POLE_MODES, SPACES
 from ..blender.space_samples import PARTS, Space, custom_of
 from .common import ChainOperator, named_object

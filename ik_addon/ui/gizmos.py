@@ -14,7 +14,7 @@ import bpy
 from mathutils import Matrix
 
 from ..blender import handles
-from ..blender.chains import ChainError
+from ..blender.chain_bones import ChainError
 
 AXES = "XYZ"
 # The Z axis of arrows and dials along each axis.

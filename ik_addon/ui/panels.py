@@ -14,7 +14,8 @@ import bpy
 from bl_ui.generic_ui_list import draw_ui_list  # type: ignore[import-not-found]
 
 from .. import ops
-from ..blender.chains import is_from_library, uses_pole
+from ..blender.chain_bones import uses_pole
+from ..blender.chains import is_from_library
 
 # Widths of a character and of the panel's margins, in pixels at a resolution scale of 1.
 CHARACTER, MARGIN = 6.5, 70
@@ -194,6 +195,7 @@ class IKCHAIN_PT_solver(ChainSubPanel, bpy.types.Panel):
                 column.prop(chain, "share_max")
         column.prop(chain, "use_limits")
         column.prop(chain, "softness")
+        _draw_limit_mode(column, chain, ob)
         if chain.solver == "TWO_BONE":
             column.prop(chain, "use_planar")
             if chain.use_planar:
@@ -201,6 +203,15 @@ class IKCHAIN_PT_solver(ChainSubPanel, bpy.types.Panel):
                 column.prop(chain, "bend_sign")
         elif chain.solver != "THREE_BONE":
             _draw_iterative(column, chain)
+
+
+def _draw_limit_mode(column: Any, chain: Any, ob: bpy.types.Object) -> None:
+    column.prop(chain, "limit_mode")
+    if chain.limit_mode == "MOVE_ROOT":
+        column.prop_search(chain, "move_bone", ob.data, "bones", text="Bone")
+        column.prop(chain, "move_max", text="Largest")
+    elif chain.limit_mode == "STRETCH":
+        column.prop(chain, "stretch_max", text="Largest")
 
 
 def _draw_iterative(column: Any, chain: Any) -> None:

@@ -23,7 +23,7 @@ from bone_rigs import (
 )
 from mathutils import Matrix
 
-from ik_addon.blender import chains
+from ik_addon.blender import chain_bones, chains
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -526,7 +526,7 @@ def test_a_constraint_that_acts_after_a_chain_breaks_it_with_words() -> None:
     native.target, native.subtarget, native.chain_count = ob, "control", 2
     go_to(2)
     assert chain.status == "BROKEN" and "'IK'" in chain.message and "shin" in chain.message
-    with pytest.raises(chains.ChainError, match="'IK'.*mute it"):
+    with pytest.raises(chain_bones.ChainError, match="'IK'.*mute it"):
         chains.add(ob, "thigh", "foot", name="second", use_tail=False)
     assert len(ob.ik_chains) == 1
     native.mute = True

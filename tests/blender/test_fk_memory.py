@@ -22,7 +22,7 @@ from bone_rigs import (
     update,
 )
 
-from ik_addon.blender import chains
+from ik_addon.blender import chain_bones, chains
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -442,7 +442,7 @@ def test_a_driven_rotation_is_refused_with_words(by_hand: bpy.types.Object) -> N
     chains.remove(by_hand, 0)
     assert np.array_equal(poses(by_hand, (2, 9)), np.stack(fk)), "held still at FK"
     before = len(by_hand.ik_chains)
-    with pytest.raises(chains.ChainError, match="thigh.*driver"):
+    with pytest.raises(chain_bones.ChainError, match="thigh.*driver"):
         add_leg(by_hand, target_location=TARGET)
     assert len(by_hand.ik_chains) == before
 

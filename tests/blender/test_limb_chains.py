@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from bone_rigs import armature, bone_world, edit_mode, empty, go_to, head, pose, poses, tail, update, world
 
-from ik_addon.blender import bake, chains, snap
+from ik_addon.blender import bake, chain_bones, chains, snap
 from ik_addon.blender.ranges import run
 
 pytestmark = pytest.mark.usefixtures("fresh")
@@ -140,7 +140,7 @@ def test_the_new_settings_leave_other_chains_as_they_were_and_can_be_overridden(
 def test_another_number_of_bones_is_refused(root: str, end: str, use_tail: bool, count: int) -> None:
     ob = armature("Rig", ARM)
     with pytest.raises(
-        chains.ChainError, match=f"the three-bone solver turns three bones, not {count} .*use FABRIK"
+        chain_bones.ChainError, match=f"the three-bone solver turns three bones, not {count} .*use FABRIK"
     ):
         chains.add(ob, root, end, use_tail=use_tail, solver="THREE_BONE")
     assert len(ob.ik_chains) == 0

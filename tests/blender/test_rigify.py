@@ -10,7 +10,7 @@ import pytest
 from bone_rigs import bone_world, go_to, head, key_rotation, pose, poses, update
 from real_rigs import geometric_gap, path_of, record
 
-from ik_addon.blender import chains, ranges
+from ik_addon.blender import chain_bones, chains, ranges
 from ik_addon.blender.bake import BakeOptions, bake
 
 ROUNDING = 4e-6
@@ -170,7 +170,7 @@ def test_bones_that_the_rig_constrains_are_refused_with_words(rig: bpy.types.Obj
     """ORG bones copy the controls, after any solve; mute the constraints, and the chain is solved."""
     goal = head(rig, "ORG-hand.R") + (0.1, -0.2, 0.1)
     settings = {"name": "org", "use_tail": False, "target_location": goal}
-    with pytest.raises(chains.ChainError, match="constraint '.+' of bone 'ORG-"):
+    with pytest.raises(chain_bones.ChainError, match="constraint '.+' of bone 'ORG-"):
         chains.add(rig, "ORG-upper_arm.R", "ORG-hand.R", **settings)
     assert not len(rig.ik_chains)
     arm = ("ORG-upper_arm.R", "ORG-forearm.R", "ORG-hand.R")

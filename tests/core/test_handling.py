@@ -188,7 +188,9 @@ def test_the_largest_shift_is_kept_and_the_rest_is_told():
     bones = skeleton(rng)
     shot, scene = Shot(rng, bones), build(bones, [PULLING])
     target = beyond(shot, rng, 1.5)
-    solution, pose = solve(scene, shot, target, move_max=0.3)
+    size = length(shot.objects[:, 0, :3, 0])
+    # The largest move is one in the world, whatever the scale of the armature.
+    solution, pose = solve(scene, shot, target, move_max=0.3 * size[:, None])
     shift = length(pose[:, HIPS, :3, 3] - shot.pose()[:, HIPS, :3, 3])
     missing = 0.5 * reach_of(shot.pose())
     eased = length(limited_shift(missing[:, None] * [1.0, 0, 0], np.full(FRAMES, 0.3)))
