@@ -2,8 +2,9 @@
 """Shift bones above chains toward targets that are out of reach: `limit_mode` MOVE_ROOT.
 
 All chains that shift the same bone have their say at once, before any of them is solved, so it
-does not matter in which order they stand; `shift` tells the rule by which they share it. The bone moves at most by the largest `move_max` among the chains that have influence. What
-joint limits then leave is closed by one more shift, by the same rule.
+does not matter in which order they stand; `shift` tells the rule by which they share it. The bone
+moves at most by the largest `move_max` among the chains that have influence. What joint limits then
+leave is closed by one more shift, by the same rule.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from . import limb
-from .reaching import ON_TARGET, Task, chain_length, flat_way, reach, solve_limb, task_of
 from .reach import soft_distance
+from .reaching import ON_TARGET, Task, chain_length, flat_way, reach, solve_limb, task_of
 from .shift import balanced_shift, limited_shift
 from .skeleton import parent_transform
 from .stage import Group, Pull
