@@ -283,16 +283,38 @@ def _settings(
     plan: Plan, rigs: Sequence[bpy.types.Object], seen: Sequence[bpy.types.Object]
 ) -> dict[str, np.ndarray]:
     """Evaluated settings ``(1, chains, ...)``."""
-    parts: dict[str, list[np.ndarray]] = {name: [] for name in SETTINGS}
-    for ob, evaluated in zip(rigs, seen, strict=True):
-        # A chain that was just added is not evaluated yet.
-        same = len(evaluated.ik_chains) == len(ob.ik_chains)
-        chains: Any = evaluated.ik_chains if same else ob.ik_chains
-        for name, width in SETTINGS.items():
-            values = np.empty(len(chains) * width, np.int32 if name in INTEGERS else np.float32)
-            chains.foreach_get(name, values)
-            parts[name].append(values.reshape(-1, width) if width > 1 else values)
-        muted = np.empty(len(chains), bool)
-        chains.foreach_get("mute", muted)
-        parts["influence"][-1][muted] = 0.0
-    return {name: np.concatenate(values)[None].astype(np.float64) for name, values in parts.items()}
+    parts = [_settings_of(ob, evaluated) for ob, evaluated in zip(rigs, seen, strict=True)]
+    if len(parts) == 1:
+        return parts[0]
+    return {name: np.concatenate([part[name] for part in parts], axis=1) for name in SETTINGS}
+
+
+def _settings_of(ob: bpy.types.Object, evaluated: bpy.types.Object) -> dict[str, np.ndarray]:
+    # A chain that was just added is not evaluated yet.
+    chains: Any = evaluated.ik_chains
+    count = len(chains)
+    if count != len(ob.ik_chains):
+        chains = ob.ik_chains
+        count = len(chains)
+    # One array for all: each further one costs as much as reading it.
+    flat = np.empty(sum(SETTINGS.values()) * count, np.float32)
+    whole = np.empty(count, np.int32)
+    places, first = {}, 0
+    for name, width in SETTINGS.items():
+        places[name] = values = slice(first, first + width * count)
+        first = values.stop
+        if name in INTEGERS:
+            chains.foreach_get(name, whole)
+            flat[values] = whole
+        else:
+            chains.foreach_get(name, flat[values])
+    exact = flat.astype(np.float64)
+    settings = {
+        name: exact[at].reshape((1, count, SETTINGS[name])[: 2 + (SETTINGS[name] > 1)])
+        for name, at in places.items()
+    }
+    muted = np.empty(count, bool)
+    chains.foreach_get("mute", muted)
+    if muted.any():
+        settings["influence"][0, muted] = 0.0
+    return settings

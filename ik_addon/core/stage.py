@@ -216,13 +216,21 @@ class Pull:
 
 
 @dataclass(frozen=True)
-class Level:
-    """Bones of equal depth: `places` in `Stage.posed`, the `bones` there and their `parents`."""
+class Run:
+    """Paths of bones that are posed together, ``(m, n)`` each: n = 1 unless all are `plain`.
+
+    `places` in `Stage.posed`, the `bones` there and their `parents`.
+    """
 
     places: np.ndarray
     bones: np.ndarray
     parents: np.ndarray
     plain: bool
+
+    def followed_by(self, other: Run) -> Run:
+        """These paths with one more bone each."""
+        pairs = ((self.places, other.places), (self.bones, other.bones), (self.parents, other.parents))
+        return Run(*(np.concatenate(pair, axis=1) for pair in pairs), True)
 
 
 @dataclass(frozen=True)
@@ -288,15 +296,24 @@ class Stage:
         return int(self.rig_of_bone.max(initial=-1)) + 1
 
     @cached_property
-    def levels(self) -> tuple[Level, ...]:
-        """`posed`, level by level: parents stand in an earlier level."""
+    def runs(self) -> tuple[Run, ...]:
+        """`posed`, level by level: parents stand in an earlier run, or earlier on their path."""
         depth = self.skeleton.depth[self.posed]
-        places = (np.flatnonzero(depth == d) for d in np.unique(depth))
-        return tuple(self._level(at) for at in places)
+        found: list[Run] = []
+        for level in np.unique(depth):
+            run = self._run(np.flatnonzero(depth == level))
+            before = found[-1] if found else None
+            if before and run.plain and before.plain:
+                if np.array_equal(run.parents[:, 0], before.bones[:, -1]):
+                    found[-1] = before.followed_by(run)
+                    continue
+            found.append(run)
+        return tuple(found)
 
-    def _level(self, places: np.ndarray) -> Level:
+    def _run(self, places: np.ndarray) -> Run:
         bones = self.posed[places]
-        return Level(places, bones, self.parents[bones], bool(self.skeleton.plain[bones].all()))
+        plain = bool(self.skeleton.plain[bones].all())
+        return Run(places[:, None], bones[:, None], self.parents[bones][:, None], plain)
 
     @cached_property
     def groups(self) -> tuple[tuple[Group, ...], ...]:

@@ -12,6 +12,9 @@ import numpy as np
 # Below this length a float64 vector carries no direction: its square underflows.
 TINY = 1e-150
 
+# Up to so many chains the number of calls counts, not that of products.
+FEW_CHAINS = 4
+
 # Two directions closer than this angle do not span a plane: half of the digits of
 # what is left of one at right angles to the other are rounding.
 PARALLEL = 1e-8
@@ -289,6 +292,31 @@ def affine_inverse(m: np.ndarray) -> np.ndarray:
     out[..., :3, :3] = inverse
     out[..., :3, 3] = -np.einsum("...ij,...j->...i", inverse, m[..., :3, 3])
     out[..., 3, 3] = 1.0
+    return out
+
+
+def chain_products(steps: np.ndarray) -> np.ndarray:
+    """Products of the matrices of chains from the first one to each.
+
+    Args:
+        steps: ``(..., n, d, d)`` matrices of n bones, each in the frame of the one before.
+
+    Returns:
+        ``(..., n, d, d)`` of each bone in the frame that the first one stands in.
+    """
+    count = steps.shape[-3]
+    if steps[..., 0, 0, 0].size > FEW_CHAINS:
+        out = np.empty_like(steps)
+        out[..., 0, :, :] = steps[..., 0, :, :]
+        for bone in range(1, count):
+            np.matmul(out[..., bone - 1, :, :], steps[..., bone, :, :], out=out[..., bone, :, :])
+        return out
+    # Few chains: doubling the reach of each product takes fewer calls, though more products.
+    out, reach = steps, 1
+    while reach < count:
+        longer = out[..., :-reach, :, :] @ out[..., reach:, :, :]
+        out = np.concatenate([out[..., :reach, :, :], longer], axis=-3)
+        reach *= 2
     return out
 
 

@@ -11,6 +11,7 @@ from .skeleton import basis_from_pose, pose_from_basis
 from .stage import Group
 from .transforms import (
     TINY,
+    chain_products,
     compose,
     cross,
     dot,
@@ -102,15 +103,15 @@ def set_channels(work: Work, group: Group, rotation: np.ndarray) -> None:
     linear = quaternion_to_matrix(rotation) * work.scale[:, slots][..., None, :]
     work.basis[:, slots, :3, :3] = linear
     work.local[:, slots] = work.stage.offset[slots] @ work.basis[:, slots]
+    if group.plain:
+        above = work.pose[:, group.parents[:, 0], None]
+        work.pose[:, group.bones] = above @ chain_products(work.local[:, group.slots])
+        return
     for column in range(group.bones.shape[1]):
         bones, parents = group.bones[:, column], group.parents[:, column]
-        at = group.slots[:, column]
-        if group.plain:
-            work.pose[:, bones] = work.pose[:, parents] @ work.local[:, at]
-        else:
-            parent_pose = work.pose[:, parents]
-            basis = work.basis[:, at]
-            work.pose[:, bones] = pose_from_basis(work.stage.skeleton, bones, parent_pose, basis)
+        parent_pose = work.pose[:, parents]
+        basis = work.basis[:, group.slots[:, column]]
+        work.pose[:, bones] = pose_from_basis(work.stage.skeleton, bones, parent_pose, basis)
 
 
 def grow(work: Work, group: Group, ratio: np.ndarray) -> None:

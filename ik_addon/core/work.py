@@ -12,6 +12,7 @@ from .skeleton import basis_from_pose, pose_from_basis
 from .stage import Group, SpaceTable, Stage
 from .transforms import (
     affine_inverse,
+    chain_products,
     compose,
     quaternion_to_matrix,
 )
@@ -195,13 +196,14 @@ def _below_parents(stage: Stage, batch: Batch, basis: np.ndarray) -> np.ndarray:
 def repose(work: Work) -> None:
     """Forward kinematics of `posed` from the local matrices, then the objects they carry."""
     stage = work.stage
-    for level in stage.levels:
-        parent_pose = work.pose[:, level.parents]
-        if level.plain:
-            work.pose[:, level.bones] = parent_pose @ work.local[:, level.places]
+    for run in stage.runs:
+        above = work.pose[:, run.parents[:, 0]]
+        if run.plain:
+            work.pose[:, run.bones] = above[:, :, None] @ chain_products(work.local[:, run.places])
         else:
-            basis = work.basis[:, level.places]
-            work.pose[:, level.bones] = pose_from_basis(stage.skeleton, level.bones, parent_pose, basis)
+            bones = run.bones[:, 0]
+            basis = work.basis[:, run.places[:, 0]]
+            work.pose[:, bones] = pose_from_basis(stage.skeleton, bones, above, basis)
     if work.carry is None:
         return
     for place, ob in enumerate(stage.carried):

@@ -349,3 +349,14 @@ class TestMakeCompatible:
     def test_continues_what_comes_before(self) -> None:
         q = np.tile([1.0, 0.0, 0.0, 0.0], (3, 1))
         np.testing.assert_array_equal(tf.make_compatible(q, -q[0]), -q)
+
+
+@pytest.mark.parametrize("chains", [1, 3, 5, 40])
+@pytest.mark.parametrize("bones", [1, 2, 5, 8, 20])
+def test_chain_products_are_the_products_from_the_first_on(chains, bones):
+    steps = np.random.default_rng(bones).normal(size=(chains, bones, 4, 4))
+    out = tf.chain_products(steps)
+    expected = np.eye(4)
+    for bone in range(bones):
+        expected = expected @ steps[:, bone]
+        np.testing.assert_allclose(out[:, bone], expected, rtol=1e-9, atol=1e-9)
