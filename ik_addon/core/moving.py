@@ -34,11 +34,14 @@ class Say:
 
     Attributes:
         centers: ``(F, n, 3)``; outer, softness, weight: ``(F, n)``.
+        early: ``(F, 3)`` what the targets averaged over the frames around ask for. It starts before a
+            target is out of reach, and ends after it.
         largest: ``(F,)`` most that the bone moves, metres.
         world: ``(F, 3, 3)`` from armature space to the world.
     """
 
     centers: np.ndarray
+    early: np.ndarray
     outer: np.ndarray
     softness: np.ndarray
     weight: np.ndarray
@@ -46,8 +49,9 @@ class Say:
     world: np.ndarray
 
     def wanted(self) -> np.ndarray:
-        """``(F, 3)`` in armature space, however far."""
-        return balanced_shift(self.centers, self.outer, self.softness, self.weight)
+        """``(F, 3)`` in armature space, however far: early, and what the targets still need then."""
+        centers = self.centers - self.early[:, None]
+        return self.early + balanced_shift(centers, self.outer, self.softness, self.weight)
 
     def left(self, wanted: np.ndarray) -> np.ndarray:
         """The distances ``(F, n)`` that the chains ease theirs to, would the bone move as it should."""
@@ -86,19 +90,27 @@ def _say(work: Work, pull: Pull) -> Say:
     parts: list[tuple[np.ndarray, ...]] = []
     for group, columns in pull.chains:
         task = task_of(work, group)
-        way, outer = _way(work, task)
+        way, average, outer = _way(work, task)
         # A target that is no number has no say: only its own chain is BROKEN.
         weight = np.where(np.isfinite(way).all(axis=-1), task.weight, 0.0)
-        way = np.where((weight > 0.0)[..., None], way, 0.0)
+        way, average = (np.where((weight > 0.0)[..., None], v, 0.0) for v in (way, average))
         largest = np.where(weight > 0.0, task.settings["move_max"], 0.0)
-        parts.append(tuple(a[:, columns] for a in (way, outer, task.settings["softness"], weight, largest)))
-    centers, outer, softness, weight, largest = (np.concatenate(p, axis=1) for p in zip(*parts, strict=True))
+        fields = (way, average, outer, task.settings["softness"], weight, largest)
+        parts.append(tuple(field[:, columns] for field in fields))
+    way, average, outer, softness, weight, largest = (
+        np.concatenate(part, axis=1) for part in zip(*parts, strict=True)
+    )
+    early = np.zeros((len(way), 3))
+    if not np.array_equal(way, average):
+        early = balanced_shift(average, outer, softness, weight)
     rig = work.stage.rig_of_bone[work.stage.posed[pull.slot]]
-    return Say(centers, outer, softness, weight, largest.max(axis=1), work.objects[:, rig, :3, :3])
+    world = work.objects[:, rig, :3, :3]
+    return Say(way, early, outer, softness, weight, largest.max(axis=1), world)
 
 
-def _way(work: Work, task: Task) -> tuple[np.ndarray, np.ndarray]:
-    """Vectors ``(F, m, 3)`` from the roots to the targets, and the chains' full reach ``(F, m)``."""
+def _way(work: Work, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Vectors ``(F, m, 3)`` from the roots to the targets, and to the averaged targets, and the
+    chains' full reach ``(F, m)``."""
     joints = joints_of(work, task.group)
     chain = task.group.example
     root, outer = joints[:, :, 0], chain_length(joints)
@@ -106,7 +118,7 @@ def _way(work: Work, task: Task) -> tuple[np.ndarray, np.ndarray]:
         # The shoulder as the clavicle brings it toward the target.
         posed = solve_limb(work, task, joints).joints if chain.limb_mode == "CLAVICLE" else joints
         root, outer = limb.reach_of(posed, chain.limb_mode)
-    return flat_way(task, task.target - root), outer
+    return flat_way(task.group, task.target - root), flat_way(task.group, task.average - root), outer
 
 
 def _shift_bone(work: Work, slot: int, shift: np.ndarray) -> None:
@@ -131,10 +143,10 @@ def close_gaps(work: Work, pulls: Sequence[Pull], said: dict[int, Say], before: 
         before: ``(F, k, 4)`` rotation channels from which the wave was solved.
     """
     for pull in pulls:
-        say = _say_of_gaps(work, pull, said[pull.slot])
-        if say is None:
+        say, found = _say_of_gaps(work, pull, said[pull.slot])
+        if not found.any():
             continue
-        shift = say.allowed(say.wanted())
+        shift = np.where(found[:, None], say.allowed(say.wanted()), work.shift[pull.slot])
         scale = max(float(goal.size.max()) for goal in _goals(work, pull))
         if np.abs(shift - work.shift[pull.slot]).max() <= MEANT * scale:
             continue
@@ -149,30 +161,24 @@ def _goals(work: Work, pull: Pull) -> Iterator[Goal]:
         yield next(goal for goal in work.goals if goal.group is group)
 
 
-def _say_of_gaps(work: Work, pull: Pull, say: Say) -> Say | None:
-    """What the chains want that are off their targets; None where none is that a shift can help."""
+def _say_of_gaps(work: Work, pull: Pull, say: Say) -> tuple[Say, np.ndarray]:
+    """What the chains want now, and the frames ``(F,)`` on which one is off that a shift can help."""
     centers, outer, weight, first = say.centers.copy(), say.outer.copy(), say.weight.copy(), 0
-    found = False
+    found = np.zeros(len(centers), bool)
     now = work.shift[pull.slot]
     for (group, columns), goal in zip(pull.chains, _goals(work, pull), strict=True):
         at = slice(first, first + len(columns))
         first = at.stop
         if goal.gap is None or (group.limits is None and group.example.solver != "THREE_BONE"):
             continue
-        gap = flat_gap(group, goal.gap[:, columns])
+        gap = flat_way(group, goal.gap[:, columns])
         off = (length(gap) > ON_TARGET * goal.size[:, columns]) & (goal.weight[:, columns] > 0.0)
         asked = now[:, None] + goal.weight[:, columns, None] * gap
         centers[:, at] = np.where(off[..., None], asked, centers[:, at])
         outer[:, at] = np.where(off, 0.0, outer[:, at])
         weight[:, at] = np.where(off, 1.0, weight[:, at])
-        found = found or bool(off.any())
-    return replace(say, centers=centers, outer=outer, weight=weight) if found else None
-
-
-def flat_gap(group: Group, gap: np.ndarray) -> np.ndarray:
-    """Gaps ``(F, m, 3)``, of planar chains in their plane."""
-    axis = group.example.planar_axis
-    return gap if axis < 0 else gap * (np.arange(3) != axis)
+        found |= off.any(axis=1)
+    return replace(say, centers=centers, outer=outer, weight=weight), found
 
 
 def _solve_again(work: Work, group: Group, before: np.ndarray) -> None:

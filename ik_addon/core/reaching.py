@@ -37,12 +37,14 @@ class Task:
     Attributes:
         settings: of `Batch.settings`, those of the group.
         target: ``(F, m, 3)``; orientation: ``(F, m, 3, 3)`` for the end bone, or None.
+        average: ``(F, m, 3)`` the targets averaged over frames, toward which bones are shifted.
     """
 
     group: Group
     settings: dict[str, np.ndarray]
     target: np.ndarray
     orientation: np.ndarray | None
+    average: np.ndarray
 
     @property
     def weight(self) -> np.ndarray:
@@ -69,7 +71,10 @@ def task_of(work: Work, group: Group) -> Task:
         orientation = rotation_part(spaces) @ quaternion_to_matrix(settings["target_rotation"])
     if example.use_lean:
         target = lean_target(joints_of(work, group), target, settings["lean"])
-    return Task(group, settings, target, orientation)
+    average = target
+    if example.handling == "MOVE_ROOT" and "move_location" in settings:
+        average = transform_point(spaces, settings["move_location"])
+    return Task(group, settings, target, orientation, average)
 
 
 def pole_of(work: Work, task: Task, joints: np.ndarray) -> dict:
@@ -138,9 +143,9 @@ def _softened(task: Task, joints: np.ndarray, size: np.ndarray) -> np.ndarray:
     return ease_target(joints[:, :, 0], task.target, size, softness)
 
 
-def flat_way(task: Task, way: np.ndarray) -> np.ndarray:
-    """Vectors to the targets ``(F, m, 3)``, of planar chains in their plane."""
-    axis = task.group.example.planar_axis
+def flat_way(group: Group, way: np.ndarray) -> np.ndarray:
+    """Vectors ``(F, m, 3)`` toward targets, of planar chains in their plane."""
+    axis = group.example.planar_axis
     if axis < 0:
         return way
     return way * (np.arange(3) != axis)
@@ -156,9 +161,9 @@ def _stretched(work: Work, task: Task, joints: np.ndarray, size: np.ndarray) -> 
         ratios ``(F, m)``, and the targets that the grown chains are solved for.
     """
     root = joints[:, :, 0]
-    way = flat_way(task, task.target - root)
+    way = flat_way(task.group, task.target - root)
     reached = _reached(work, task, joints, size) - root
-    distance, near = length(way), length(flat_way(task, reached))
+    distance, near = length(way), length(flat_way(task.group, reached))
     largest = task.settings["stretch_max"]
     growth = np.where(task.weight > 0.0, stretch.ratio(distance, near, largest), 1.0)
     grow(work, task.group, growth)

@@ -227,10 +227,18 @@ class Run:
     parents: np.ndarray
     plain: bool
 
+    def goes_on_with(self, other: Run) -> bool:
+        """The bones of another run are the only children of these paths' last bones, in order."""
+        return self.plain and other.plain and np.array_equal(other.parents[:, 0], self.bones[:, -1])
+
     def followed_by(self, other: Run) -> Run:
         """These paths with one more bone each."""
-        pairs = ((self.places, other.places), (self.bones, other.bones), (self.parents, other.parents))
-        return Run(*(np.concatenate(pair, axis=1) for pair in pairs), True)
+        return Run(
+            places=np.concatenate([self.places, other.places], axis=1),
+            bones=np.concatenate([self.bones, other.bones], axis=1),
+            parents=np.concatenate([self.parents, other.parents], axis=1),
+            plain=True,
+        )
 
 
 @dataclass(frozen=True)
@@ -302,12 +310,10 @@ class Stage:
         found: list[Run] = []
         for level in np.unique(depth):
             run = self._run(np.flatnonzero(depth == level))
-            before = found[-1] if found else None
-            if before and run.plain and before.plain:
-                if np.array_equal(run.parents[:, 0], before.bones[:, -1]):
-                    found[-1] = before.followed_by(run)
-                    continue
-            found.append(run)
+            if found and found[-1].goes_on_with(run):
+                found[-1] = found[-1].followed_by(run)
+            else:
+                found.append(run)
         return tuple(found)
 
     def _run(self, places: np.ndarray) -> Run:

@@ -33,7 +33,8 @@ class Batch:
         settings: per chain, ``(F, chains, ...)``: influence (0 when muted),
             target_location, target_rotation, pole_location, pole_angle, bend_sign,
             offset_yaw, softness, share, share_max, lean, aim_offset, aim_limit, aim_damping,
-            move_max, stretch_max.
+            move_max, stretch_max; also move_location, target_location averaged over frames, when
+            some bone is shifted toward that first.
     """
 
     pose: np.ndarray
