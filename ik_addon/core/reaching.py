@@ -9,7 +9,7 @@ import numpy as np
 
 from . import carried, ccd, fabrik, limb, planar, stretch, two_bone
 from .job import ChainJob, ChainResult, Status
-from .reach import ease_target
+from .reach import ease_target, soft_distance
 from .spine import lean_target
 from .stage import DIRECTION, POINT, Group
 from .transforms import (
@@ -26,6 +26,8 @@ from .work import Goal, Work, joints_of, spaces_of
 # A gap below this fraction of a chain's length is on target: Blender stores poses as
 # float32, which moves a tip by up to 2e-6 of the length.
 ON_TARGET = 1e-6
+# So often the growth of a limb of three bones is found anew from its pose.
+LIMB_STEPS = 8
 # Under sheared parents posed lengths change with the pose: solve again, at most so often.
 SHEAR_PASSES = 8
 
@@ -161,27 +163,47 @@ def _stretched(work: Work, task: Task, joints: np.ndarray, size: np.ndarray) -> 
         ratios ``(F, m)``, and the targets that the grown chains are solved for.
     """
     root = joints[:, :, 0]
-    way = flat_way(task.group, task.target - root)
-    reached = _reached(work, task, joints, size) - root
-    distance, near = length(way), length(flat_way(task.group, reached))
-    largest = task.settings["stretch_max"]
-    growth = np.where(task.weight > 0.0, stretch.ratio(distance, near, largest), 1.0)
+    if task.group.example.solver == "THREE_BONE":
+        wanted, reached = _limb_growth(work, task, joints)
+    else:
+        wanted, reached = _chain_growth(task, joints, size)
+    most = 1.0 + np.maximum(task.settings["stretch_max"], 0.0)
+    growth = np.where(task.weight > 0.0, np.clip(wanted, 1.0, most), 1.0)
     grow(work, task.group, growth)
-    capped = distance > near * growth * (1.0 + 1e-12)
-    eased = np.where(capped[..., None], root + growth[..., None] * reached, task.target)
-    return growth, eased if capped.any() else task.target
+    capped = wanted > most
+    if not capped.any():
+        return growth, task.target
+    return growth, np.where(capped[..., None], root + growth[..., None] * reached, task.target)
 
 
-def _reached(work: Work, task: Task, joints: np.ndarray, size: np.ndarray) -> np.ndarray:
-    """Where the tips get to without growth, ``(F, m, 3)``; nearer than the chain folds, the target."""
-    if task.group.example.solver != "THREE_BONE":
-        softness = task.settings["softness"]
-        eased = ease_target(joints[:, :, 0], task.target, size, softness)
-        way = eased - joints[:, :, 0]
-        far = length(way)
-        held = np.minimum(far, size) / np.where(far > 0.0, far, 1.0)
-        return joints[:, :, 0] + way * held[..., None]
-    return solve_limb(work, task, joints).joints[:, :, -1]
+def _chain_growth(task: Task, joints: np.ndarray, size: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """The ratios ``(F, m)`` that bring the tips to their targets, and the way ``(F, m, 3)`` from the
+    roots that the tips go without growth."""
+    way = task.target - joints[:, :, 0]
+    distance = length(flat_way(task.group, way))
+    reached = np.minimum(soft_distance(distance, size, task.settings["softness"]), size)
+    share = reached / np.where(distance > 0.0, distance, 1.0)
+    return stretch.ratio(distance, reached), way * share[..., None]
+
+
+def _limb_growth(work: Work, task: Task, joints: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """`_chain_growth` of limbs of three bones.
+
+    A limb that has grown by s toward a target at D from its root is the limb before, solved for
+    D / s and enlarged. With c the way to the root of its two-bone part and b that part's length as it
+    is then, s follows from ``|D - s c| = s b``; both change little with s.
+    """
+    root = joints[:, :, 0]
+    way = task.target - root
+    most = 1.0 + np.maximum(task.settings["stretch_max"], 0.0)
+    ratio = np.ones(task.weight.shape)
+    for _ in range(LIMB_STEPS):
+        nearer = replace(task, target=root + way / np.minimum(ratio, most)[..., None])
+        posed = solve_limb(work, nearer, joints).joints
+        first, _ = limb.reach_of(posed, task.group.example.limb_mode)
+        to_first, part = first - root, length(posed[:, :, -1] - first)
+        ratio = np.maximum(stretch.ratio_from(way, to_first, part), 1.0)
+    return ratio, posed[:, :, -1] - root
 
 
 def solve_limb(work: Work, task: Task, joints: np.ndarray) -> ChainResult:

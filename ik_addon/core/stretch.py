@@ -12,6 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from .skeleton import InheritScale, Skeleton
+from .transforms import dot
 
 # These pass on nothing of the parent's scale.
 STOPS = (InheritScale.NONE, InheritScale.NONE_LEGACY)
@@ -75,7 +76,7 @@ def _apart(skeleton: Skeleton, bone: int, child: int) -> float:
     return float(np.linalg.norm(skeleton.rest[child, :3, 3] - tail) / skeleton.lengths[bone])
 
 
-def ratio(distance: np.ndarray, reached: np.ndarray, largest: np.ndarray | float) -> np.ndarray:
+def ratio(distance: np.ndarray, reached: np.ndarray) -> np.ndarray:
     """By how much a chain grows: the distance of its target over what it reaches, never below 1.
 
     With softness the chain reaches less than the distance from the start of its soft zone on, and
@@ -83,7 +84,20 @@ def ratio(distance: np.ndarray, reached: np.ndarray, largest: np.ndarray | float
 
     Args:
         distance, reached: ``(...)`` from the chain's root, same unit.
-        largest: ``(...)`` most growth, 0.1 for a tenth of the length.
     """
     wanted = distance / np.where(reached > 0.0, reached, 1.0)
-    return np.clip(np.where(reached > 0.0, wanted, 1.0), 1.0, 1.0 + np.maximum(largest, 0.0))
+    return np.maximum(np.where(reached > 0.0, wanted, 1.0), 1.0)
+
+
+def ratio_from(way: np.ndarray, first: np.ndarray, part: np.ndarray) -> np.ndarray:
+    """The smallest s > 0 with ``|way - s first| = s part``; infinite where there is none.
+
+    Args:
+        way, first: ``(..., 3)``; part: ``(...)``, same unit.
+    """
+    a = dot(first, first) - part**2
+    b, c = dot(way, first), dot(way, way)
+    inside = b**2 - a * c
+    bottom = b + np.sqrt(np.maximum(inside, 0.0))
+    fits = (inside >= 0.0) & (bottom > 0.0)
+    return np.where(fits, c / np.where(fits, bottom, 1.0), np.inf)

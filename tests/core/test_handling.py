@@ -320,3 +320,52 @@ def test_targets_follow_scaled_and_moved_armatures():
     tip = transform_point(shot.objects[:, 0], pose[:, HAND, :3, 3])
     assert length(tip - target).max() < 1e-5
     assert solution.residual.max() < 1e-5
+
+
+LIMB = replace(PULLING, solver="THREE_BONE", bones=(CHEST, UPPER, LOWER), move_bone=HIPS)
+
+
+@pytest.mark.parametrize("limb_mode", ["CLAVICLE", "HOCK_PARALLEL", "HOCK_RATIO"])
+@pytest.mark.parametrize("mode", ["MOVE_ROOT", "STRETCH"])
+@pytest.mark.parametrize("softness", [0.0, 0.05])
+def test_limbs_of_three_bones_reach_as_well(limb_mode, mode, softness):
+    rng = np.random.default_rng(16)
+    bones = skeleton(rng)
+    chain = replace(LIMB, limb_mode=limb_mode, limit_mode=mode)
+    shot, scene = Shot(rng, bones), build(bones, [chain])
+    joints = [CHEST, UPPER, LOWER, HAND]
+    target = beyond(shot, rng, 1.1, joints)
+    accepted, _ = solve(build(bones, [replace(chain, limit_mode="ACCEPT")]), shot, target)
+    assert (accepted.residual > 1e-2).all()
+    solution, pose = solve(scene, shot, target, softness=softness, stretch_max=5.0)
+    gap = length(pose[:, HAND, :3, 3] - target)
+    assert gap.max() < 2e-6 * reach_of(shot.pose(), joints).max()
+    assert (solution.status == Status.OK).all()
+
+
+@pytest.mark.parametrize("limb_mode", ["CLAVICLE", "HOCK_PARALLEL", "HOCK_RATIO"])
+def test_limbs_of_three_bones_in_reach_move_and_stretch_nothing(limb_mode):
+    rng = np.random.default_rng(17)
+    bones = skeleton(rng)
+    shot = Shot(rng, bones)
+    target = shot.pose()[:, HAND, :3, 3]
+    for mode in ("MOVE_ROOT", "STRETCH"):
+        scene = build(bones, [replace(LIMB, limb_mode=limb_mode, limit_mode=mode)])
+        solution, _ = solve(scene, shot, target)
+        np.testing.assert_allclose(solution.location, shot.location[:, scene.posed], atol=2e-2)
+        np.testing.assert_allclose(solution.scale, shot.scale[:, scene.posed], atol=1e-9)
+
+
+def test_a_limb_of_three_bones_ends_at_its_largest_growth():
+    rng = np.random.default_rng(18)
+    bones = skeleton(rng)
+    chain = replace(LIMB, limit_mode="STRETCH")
+    shot, scene = Shot(rng, bones), build(bones, [chain])
+    joints = [CHEST, UPPER, LOWER, HAND]
+    target = beyond(shot, rng, 2.0, joints)
+    accepted, before = solve(build(bones, [replace(chain, limit_mode="ACCEPT")]), shot, target)
+    solution, pose = solve(scene, shot, target, stretch_max=0.2)
+    np.testing.assert_allclose(reach_of(pose, joints), 1.2 * reach_of(shot.pose(), joints), rtol=1e-9)
+    assert (solution.status == Status.TARGET_FAR).all()
+    assert (solution.residual < accepted.residual).all()
+    assert shear(pose[:, :6, :3, :3]) < 1e-9
