@@ -94,6 +94,14 @@ def moved_bone(
     return name
 
 
+def nearest_free_bone(ob: bpy.types.Object, chain: Any) -> str:
+    """The bone that a chain without a named one moves, or an empty string."""
+    try:
+        return moved_bone(ob, chain, resolve(ob, chain))
+    except ChainError:
+        return ""
+
+
 def _listed(names: list[str]) -> str:
     return " or ".join(f"'{name}'" for name in names)
 

@@ -16,6 +16,7 @@ from bl_ui.generic_ui_list import draw_ui_list  # type: ignore[import-not-found]
 from .. import ops
 from ..blender.chain_bones import uses_pole
 from ..blender.chains import is_from_library
+from ..blender.handling import nearest_free_bone
 
 # Widths of a character and of the panel's margins, in pixels at a resolution scale of 1.
 CHARACTER, MARGIN = 6.5, 70
@@ -209,6 +210,9 @@ def _draw_limit_mode(column: Any, chain: Any, ob: bpy.types.Object) -> None:
     column.prop(chain, "limit_mode")
     if chain.limit_mode == "MOVE_ROOT":
         column.prop_search(chain, "move_bone", ob.data, "bones", text="Bone")
+        chosen = "" if chain.move_bone else nearest_free_bone(ob, chain)
+        if chosen:
+            _draw_field(column, "", f"moves '{chosen}'")
         column.prop(chain, "move_max", text="Largest")
     elif chain.limit_mode == "STRETCH":
         column.prop(chain, "stretch_max", text="Largest")
