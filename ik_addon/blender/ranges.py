@@ -239,7 +239,10 @@ def _bone_tracks(ob: bpy.types.Object, number: int, parts: Sequence[_Part], aske
                 item = (part, int(channel.places[place]), all_rows[:, place], all_changed[:, place])
                 key = (ob.pose.bones[pose_place].name, channel.prop.upper())
                 by_bone.setdefault(key, []).append(item)
-    owners = _owners(number, parts[0].plan, ob)
+    owners: dict[tuple[str, int], list[str]] = {}
+    for plan in {id(part.plan): part.plan for part in parts}.values():
+        for key, names in _owners(number, plan, ob).items():
+            owners[key] = list(dict.fromkeys([*owners.get(key, ()), *names]))
     tracks = []
     for (name, mode), found in by_bone.items():
         if len(found) != len(parts):
