@@ -241,8 +241,8 @@ def _bone_tracks(ob: bpy.types.Object, number: int, parts: Sequence[_Part], aske
                 by_bone.setdefault(key, []).append(item)
     owners: dict[tuple[str, int], list[str]] = {}
     for plan in {id(part.plan): part.plan for part in parts}.values():
-        for key, names in _owners(number, plan, ob).items():
-            owners[key] = list(dict.fromkeys([*owners.get(key, ()), *names]))
+        for written, names in _owners(number, plan, ob).items():
+            owners[written] = list(dict.fromkeys([*owners.get(written, ()), *names]))
     tracks = []
     for (name, mode), found in by_bone.items():
         if len(found) != len(parts):
