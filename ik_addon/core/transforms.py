@@ -14,6 +14,8 @@ TINY = 1e-150
 
 # Up to so many chains the number of calls counts, not that of products.
 FEW_CHAINS = 4
+# Up to so many matrices LAPACK's inverse is the quicker one.
+FEW_MATRICES = 64
 
 # Two directions closer than this angle do not span a plane: half of the digits of
 # what is left of one at right angles to the other are rounding.
@@ -278,21 +280,29 @@ def compose(location: np.ndarray, rotation: np.ndarray, scale: np.ndarray | floa
 
 def affine_inverse(m: np.ndarray) -> np.ndarray:
     """Inverse of affine matrices; a singular one (zero scale) gives the zero map, finite."""
-    linear = m[..., :3, :3]
-    # Cramer's rule: LAPACK takes longer to start than this takes for a thousand of them.
-    cofactors = cross(linear[..., (1, 2, 0), :], linear[..., (2, 0, 1), :])
-    determinant = dot(linear[..., 0, :], cofactors[..., 0, :])[..., None, None]
-    regular = np.abs(determinant) > TINY
-    if regular.all():
-        inverse = np.swapaxes(cofactors, -1, -2) / determinant
-    else:
-        inverse = np.swapaxes(cofactors, -1, -2) / np.where(regular, determinant, 1.0)
-        inverse = np.where(regular, inverse, 0.0)
+    inverse = linear_inverse(m[..., :3, :3])
     out = np.zeros(m.shape)
     out[..., :3, :3] = inverse
     out[..., :3, 3] = -np.einsum("...ij,...j->...i", inverse, m[..., :3, 3])
     out[..., 3, 3] = 1.0
     return out
+
+
+def linear_inverse(linear: np.ndarray) -> np.ndarray:
+    """Inverse of matrices ``(..., 3, 3)``; a singular one gives zeros."""
+    if linear[..., 0, 0].size <= FEW_MATRICES:
+        try:
+            return np.linalg.inv(linear)
+        except np.linalg.LinAlgError:
+            pass
+    # Cramer's rule, which takes a call for each of its terms, but not for each matrix.
+    cofactors = cross(linear[..., (1, 2, 0), :], linear[..., (2, 0, 1), :])
+    determinant = dot(linear[..., 0, :], cofactors[..., 0, :])[..., None, None]
+    regular = np.abs(determinant) > TINY
+    if regular.all():
+        return np.swapaxes(cofactors, -1, -2) / determinant
+    inverse = np.swapaxes(cofactors, -1, -2) / np.where(regular, determinant, 1.0)
+    return np.where(regular, inverse, 0.0)
 
 
 def chain_products(steps: np.ndarray) -> np.ndarray:

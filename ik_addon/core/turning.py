@@ -13,8 +13,7 @@ from .transforms import (
     TINY,
     chain_products,
     compose,
-    cross,
-    dot,
+    linear_inverse,
     matrix_to_quaternion,
     quaternion_to_matrix,
     rotation_part,
@@ -69,9 +68,7 @@ def _turn_rigid(work: Work, group: Group, wanted: np.ndarray) -> np.ndarray:
     parents = np.concatenate([above, wanted[:, :, : columns - 1]], axis=2)
     frames = parents @ work.stage.rest_turn[group.slots[:, :columns]]
     # Not the transpose: Blender's rest matrices are orthogonal to 1e-5 only.
-    x, y, z = frames[..., 0], frames[..., 1], frames[..., 2]
-    rows = np.stack([cross(y, z), cross(z, x), cross(x, y)], axis=-2)
-    turn = np.sign(dot(x, rows[..., 0, :]))[..., None, None] * rows @ wanted
+    turn = linear_inverse(frames) @ wanted
     scale = np.sqrt(np.einsum("...i,...i->...", turn[..., 1], turn[..., 1]))
     out = matrix_to_quaternion(turn / np.maximum(scale, TINY)[..., None, None])
     set_channels(work, group, out)
