@@ -101,13 +101,13 @@ def put(ob: bpy.types.Object, chain: Any, part: str, world: Matrix, what: str) -
 def _offset(
     ob: bpy.types.Object, chain: Any, depsgraph: bpy.types.Depsgraph | None
 ) -> tuple[Vector, Quaternion]:
-    """Location and rotation of a target in its space, smoothed."""
+    """Location and unit rotation of a target in its space, smoothed."""
     location, rotation = chain.target_location, chain.target_rotation
     change = smoothing.at_present(ob, chain, depsgraph)
     if change is None:
-        return location.copy(), rotation.copy()
+        return location.copy(), rotation.normalized()
     (at,), (turn,) = change.smoothed(np.array([location]), np.array([rotation]))
-    return Vector(at), Quaternion(turn)
+    return Vector(at), Quaternion(turn).normalized()
 
 
 def _limb(

@@ -35,6 +35,11 @@ class OwnCurves:
         self._curves: Any = compat.assigned_curves(ob) if _sets_values(ob, self._in_nla) else ()
         self._places = self._remembered() if len(self._curves) else _Places({}, frozenset())
 
+    @property
+    def has_none(self) -> bool:
+        """There are none that play."""
+        return not self._places.of
+
     def find(self, paths: Sequence[str], count: int) -> list[bpy.types.FCurve | None]:
         """The curve of each of the `count` numbers of a property, None where it has none.
 

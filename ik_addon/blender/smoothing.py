@@ -18,7 +18,16 @@ from ..core.channels import to_quaternion
 from ..core.smoothing import inner_change, location_change, orientation_change, rotation_change
 from ..core.transforms import affine_inverse, quaternion_conjugate, quaternion_multiply, transform_point
 from . import animation
-from .target_motion import AT_ORIGIN, STILL, Carrier, Frame, Motion, of_carrier, of_offset
+from .target_motion import (
+    AT_ORIGIN,
+    STILL,
+    Carrier,
+    Frame,
+    Motion,
+    carries_targets_only,
+    of_carrier,
+    of_offset,
+)
 
 
 class _Target(NamedTuple):
@@ -113,6 +122,22 @@ def in_space(
     return _change([_Target(0, STILL, carrier)], at.now) if carrier is not None else None
 
 
+def keyed_offset(
+    ob: bpy.types.Object, chain: Any, location: np.ndarray, rotation: np.ndarray
+) -> tuple[np.ndarray, np.ndarray] | None:
+    """The offset to key, ``(3,)`` and ``(4,)``, for one that a solve shall take; None where it is the same.
+
+    What smoothing makes of the key itself is not taken off: that rests on the other keys, too.
+    """
+    change = at_present(ob, chain)
+    if change is None or chain.target_space != "CUSTOM":
+        return None
+    (at,), (turn,) = change.of_space().raw(location[None], rotation[None])
+    # With an offset in it, what something else hangs on is the target no more.
+    is_target = np.abs(at).max() <= AT_ORIGIN or carries_targets_only(chain.target, chain.subtarget)
+    return (at, turn) if is_target else None
+
+
 def may_smooth(ob: bpy.types.Object, chain: Any) -> bool:
     """Whether a chain is smoothed, on this frame or on others."""
     return bool(chain.smooth_frames or "smooth_frames" in animation.animated_chain_settings(ob))
@@ -187,11 +212,12 @@ def _change(targets: Sequence[_Target], now: float) -> Change:
     if carried:
         places = [place for place, _ in carried]
         carriers = [carrier for _, carrier in carried]
-        basis, scale, space = (
-            np.array([getattr(carrier, name) for carrier in carriers]) for name in ("basis", "scale", "space")
+        names = ("basis", "scale", "world", "armature")
+        basis, scale, world, armature = (
+            np.array([getattr(carrier, name) for carrier in carriers]) for name in names
         )
         inside[places] = inner_change(basis, scale, *_moved([c.motion for c in carriers], now))
-        orient[places] = orientation_change(space, inside[places])
+        orient[places] = orientation_change(affine_inverse(armature) @ world, inside[places])
     return Change(move, turn, inside, orient)
 
 

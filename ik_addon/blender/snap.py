@@ -206,14 +206,13 @@ def _ik_to_fk(view: _View, fk: Solution, index: int, scene: bpy.types.Scene) -> 
 
 def _unsmoothed(view: _View, settings: dict[str, Any]) -> dict[str, Any]:
     """Settings with the offset of the target to be stored, for the one that the solve shall take."""
-    change = smoothing.at_present(view.ob, view.chain)
-    if change is None:
-        return settings
     names = ("target_location", "target_rotation")
-    offset = [np.array([settings.get(name, getattr(view.chain, name))], float) for name in names]
-    raw = change.of_space().raw(*offset)
-    stored = {name: value.astype(np.float32) for name, (value,) in zip(names, raw, strict=True)}
-    return {**settings, **{name: stored[name] for name in names if name in settings}}
+    offset = [np.array(settings.get(name, getattr(view.chain, name)), float) for name in names]
+    stored = smoothing.keyed_offset(view.ob, view.chain, *offset)
+    if stored is None:
+        return settings
+    values = dict(zip(names, stored, strict=True))
+    return {**settings, **{name: values[name].astype(np.float32) for name in names if name in settings}}
 
 
 def _differs(now: Any, value: Any) -> bool:

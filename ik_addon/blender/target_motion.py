@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import bpy
 import numpy as np
 
-from ..core.transforms import affine_inverse
 from . import memory, relations
 from .chain_bones import ChainError
 from .handling import held_channels
@@ -64,13 +63,14 @@ class Carrier(NamedTuple):
 
     Attributes:
         basis: ``(3, 3)`` of its channels, delta transforms included; scale: ``(3,)`` in there.
-        space: ``(4, 4)`` from it to the chain's armature space, as evaluated.
+        world, armature: ``(4, 4)`` evaluated, of it and of the chain's armature object, to the world.
     """
 
     motion: Motion
     basis: np.ndarray
     scale: np.ndarray
-    space: np.ndarray
+    world: np.ndarray
+    armature: np.ndarray
 
 
 class Frame:
@@ -96,6 +96,8 @@ def of_offset(ob: bpy.types.Object, index: int, row: Sequence[float], half_width
         row: ``(4,)`` its evaluated rotation.
     """
     curves = at.curves(ob)
+    if curves.has_none:
+        return STILL
     location, rotation, space = (
         setting_paths(ob.ik_chains[index], index, name)
         for name in ("target_location", "target_rotation", "target_space")
@@ -142,13 +144,13 @@ def of_carrier(
         return None
     seen = target.evaluated_get(at.depsgraph)
     owner: Any = seen
-    space = _array(seen.matrix_world)
+    world = _array(seen.matrix_world)
     prefix, has_location = "", True
     if bone:
         owner = seen.pose.bones.get(bone) if seen.pose else None
         if owner is None or bone not in target.data.bones or not _is_posed_by_channels(target, bone):
             return None
-        space = space @ _array(owner.matrix)
+        world = world @ _array(owner.matrix)
         prefix = f'pose.bones["{bpy.utils.escape_identifier(bone)}"].'
         has_location = not owner.bone.use_connect
     elif any(map(relations.is_active, target.constraints)):
@@ -163,8 +165,7 @@ def of_carrier(
     scale = np.array(owner.scale, np.float64)
     if not bone:
         scale *= np.array(owner.delta_scale, np.float64)
-    into = affine_inverse(_array(evaluated.matrix_world))
-    return Carrier(motion, _array(owner.matrix_basis)[:3, :3], scale, into @ space)
+    return Carrier(motion, _array(owner.matrix_basis)[:3, :3], scale, world, _array(evaluated.matrix_world))
 
 
 def _array(matrix: Any) -> np.ndarray:
