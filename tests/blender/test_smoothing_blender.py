@@ -30,6 +30,7 @@ from bone_rigs import (
 )
 
 from ik_addon.blender import chains, config, reading
+from ik_addon.blender.own_curves import OwnCurves
 from ik_addon.blender.ranges import run, solve_range
 from ik_addon.core.transforms import rotation_part
 
@@ -635,6 +636,39 @@ def test_strips_are_left_and_an_action_on_top_of_them_is_not() -> None:
     # Far away, it is what the residual is measured to.
     gap = np.linalg.norm(head(carried[0].id_data, "foot") - world(goal)[:3, 3])
     assert carried[0].residual == pytest.approx(gap, abs=1e-5)
+
+
+def test_an_action_that_is_tweaked_inside_a_strip_is_left() -> None:
+    """Its frames are those of the strip, which may be stretched."""
+    carried = shaken_empty()
+    data = carried[1].animation_data
+    track = data.nla_tracks.new()
+    strip = track.strips.new("shake", 1, data.action)
+    if hasattr(data, "action_slot"):
+        strip.action_slot = data.action_slot
+    data.action = None
+    strip.scale, strip.select, track.select = 2.0, True, True
+    data.nla_tracks.active = track
+    data.use_tweak_mode = True
+    assert data.use_tweak_mode and data.action is not None
+    assert_unsmoothed(carried)
+
+
+def test_a_curve_that_was_given_another_path_is_not_taken_for_the_old_one() -> None:
+    """Also where no update came between: the places of curves are remembered."""
+    goal = empty("Goal", START)
+    shake(goal, "location", 0.01)
+    assert [curve.array_index for curve in OwnCurves(goal).find(("location",), 3)] == [0, 1, 2]
+    action_curves(goal)[1].data_path = "scale"
+    before = [curve.data_path for curve in action_curves(goal)]
+    found = OwnCurves(goal).find(("location",), 3)
+    assert before == ["location", "scale", "location"]
+    assert [curve and curve.data_path for curve in found] == ["location", None, "location"]
+    assert [curve and curve.data_path for curve in OwnCurves(goal).find(("scale",), 3)] == [
+        None,
+        "scale",
+        None,
+    ]
 
 
 def test_a_parent_is_left() -> None:
