@@ -6,9 +6,10 @@ from __future__ import annotations
 from typing import Any
 
 import bpy
-from mathutils import Matrix, Vector
+import numpy as np
+from mathutils import Matrix, Quaternion, Vector
 
-from . import placing
+from . import placing, smoothing
 from .chain_bones import resolve, uses_pole
 from .space_samples import PARTS, space_of
 
@@ -42,7 +43,7 @@ def turns(chain: Any) -> bool:
 def matrix(
     ob: bpy.types.Object, chain: Any, part: str, depsgraph: bpy.types.Depsgraph | None = None
 ) -> Matrix:
-    """World matrix of a target, with the rotation that the chain takes from it, or of a pole.
+    """World matrix of a target, smoothed and with the rotation that the chain takes from it, or of a pole.
 
     A direction is shown as the point to which it leads from the first joint, a limb's length away.
 
@@ -54,14 +55,16 @@ def matrix(
     """
     names = PARTS[part]
     space = placing.space_matrix(ob, *space_of(chain, names), depsgraph)
-    point = space @ Vector(getattr(chain, names.location))
-    if part == "POLE" and chain.pole_mode == "DIRECTION":
-        root, length = _limb(ob, chain, depsgraph)
-        point = root + length * (space.to_3x3() @ Vector(chain.pole_location)).normalized()
     if part == "POLE":
+        point = space @ Vector(chain.pole_location)
+        if chain.pole_mode == "DIRECTION":
+            root, length = _limb(ob, chain, depsgraph)
+            point = root + length * (space.to_3x3() @ Vector(chain.pole_location)).normalized()
         return Matrix.Translation(point)
+    location, rotation = _offset(ob, chain, depsgraph)
+    point = space @ location
     world = placing.evaluated(ob, depsgraph).matrix_world
-    own = placing.rotation(world.inverted_safe() @ space) @ chain.target_rotation.to_matrix()
+    own = placing.rotation(world.inverted_safe() @ space) @ rotation.to_matrix()
     out = placing.rotation(world.to_3x3() @ own).to_4x4()
     if not moves(chain, part) and turns(chain):
         bone = placing.evaluated(ob, depsgraph).pose.bones[resolve(ob, chain).turned[0]]
@@ -91,7 +94,20 @@ def put(ob: bpy.types.Object, chain: Any, part: str, world: Matrix, what: str) -
     if chain.solver == "AIM":
         # `put_target` takes the matrix of the bone, which has this turn on top.
         world = world @ Matrix.Rotation(chain.offset_yaw, 4, "Y")
-    placing.put_target(ob, chain, world, ("target_rotation",) if what == "MOVE" else ("target_location",))
+    keep = ("target_rotation",) if what == "MOVE" else ("target_location",)
+    placing.put_target(ob, chain, world, keep, smoothing.at_present(ob, chain))
+
+
+def _offset(
+    ob: bpy.types.Object, chain: Any, depsgraph: bpy.types.Depsgraph | None
+) -> tuple[Vector, Quaternion]:
+    """Location and unit rotation of a target in its space, smoothed."""
+    location, rotation = chain.target_location, chain.target_rotation
+    change = smoothing.at_present(ob, chain, depsgraph)
+    if change is None:
+        return location.copy(), rotation.normalized()
+    (at,), (turn,) = change.smoothed(np.array([location]), np.array([rotation]))
+    return Vector(at), Quaternion(turn).normalized()
 
 
 def _limb(

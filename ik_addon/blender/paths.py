@@ -14,6 +14,12 @@ from . import animation, compat
 _INDEXED = re.compile(r"^ik_chains\[(\d+)\]")
 
 
+def setting_paths(chain: Any, index: int, name: str) -> tuple[str, ...]:
+    """The data paths that lead to a setting of a chain: as Blender writes it, and by name."""
+    escaped = bpy.utils.escape_identifier(chain.name)
+    return f"ik_chains[{index}].{name}", f'ik_chains["{escaped}"].{name}'
+
+
 def curve_collections(ob: bpy.types.Object) -> Iterator[Any]:
     """Every collection of curves that may animate `ob`: its action, its NLA strips, its drivers."""
     data = ob.animation_data

@@ -15,6 +15,7 @@ from mathutils import Matrix, Vector
 
 from ..core import limb
 from ..core.transforms import rotation_part
+from . import smoothing
 from .chain_bones import resolve, uses_pole
 from .sampling import evaluation
 from .state import STATE
@@ -67,21 +68,34 @@ def tip_matrix(ob: bpy.types.Object, chain: Any) -> Matrix:
     return world
 
 
-def put_target(ob: bpy.types.Object, chain: Any, world: Matrix, keep: Iterable[str] = ()) -> None:
+def put_target(
+    ob: bpy.types.Object,
+    chain: Any,
+    world: Matrix,
+    keep: Iterable[str] = (),
+    change: smoothing.Change | None = None,
+) -> None:
     """Store a world matrix as the chain's target, in the space that the target has.
 
     Rotations are taken off the matrices as the solve does it, so that the end bone stays as
     it is also where a space is mirrored or scaled unevenly.
+
+    Args:
+        keep: `target_location` or `target_rotation`, to leave it alone.
+        change: what smoothing does to the target: it is taken off.
     """
     space = space_matrix(ob, chain.target_space, chain.target, chain.subtarget)
-    if "target_location" not in keep:
-        chain.target_location = _inverse(space) @ world.translation
-    if "target_rotation" not in keep:
-        to_armature = _inverse(evaluated(ob).matrix_world)
-        turn = rotation(to_armature @ space).transposed() @ rotation(to_armature @ world)
-        if chain.solver == "AIM":
-            turn = turn @ Matrix.Rotation(-chain.offset_yaw, 3, "Y")
-        chain.target_rotation = turn.to_quaternion()
+    to_armature = _inverse(evaluated(ob).matrix_world)
+    turn = rotation(to_armature @ space).transposed() @ rotation(to_armature @ world)
+    if chain.solver == "AIM":
+        turn = turn @ Matrix.Rotation(-chain.offset_yaw, 3, "Y")
+    values = {"target_location": _inverse(space) @ world.translation, "target_rotation": turn.to_quaternion()}
+    if change is not None:
+        raw = change.raw(*(np.array([value]) for value in values.values()))
+        values = {name: value for name, (value,) in zip(values, raw, strict=True)}
+    for name, value in values.items():
+        if name not in keep:
+            setattr(chain, name, value)
 
 
 def put_pole(ob: bpy.types.Object, chain: Any) -> None:
@@ -113,7 +127,10 @@ def place(ob: bpy.types.Object, chain: Any, keep: Iterable[str] = ()) -> None:
     """Put target and pole such that solving the chain moves nothing; settings in `keep` stay."""
     # Nothing is solved meanwhile: the target is not where it shall be yet.
     with STATE.at_work(), evaluation([ob]):
-        put_target(ob, chain, tip_matrix(ob, chain), keep)
+        change = None
+        if chain.target_space == "CUSTOM":
+            change = smoothing.in_space(ob, chain.smooth_frames, chain.target, chain.subtarget)
+        put_target(ob, chain, tip_matrix(ob, chain), keep, change)
         if chain.pole_mode != "AUTO" and "pole_location" not in keep and uses_pole(chain):
             put_pole(ob, chain)
 

@@ -229,6 +229,18 @@ class IKChain(bpy.types.PropertyGroup):
         "Rotation", "The end bone also takes the target's rotation, when Use Tail is off", False
     )
 
+    smooth_frames: IntProperty(
+        name="Smooth Frames",
+        description="Frames to each side over which the target's own motion is smoothed, centred on the"
+        " frame; not that of what it hangs on",
+        default=0,
+        min=0,
+        max=100,
+        soft_max=20,
+        update=_value_changed,
+        override=OVERRIDE,
+    )
+
     pole_mode: _enum("Pole", "What decides to which side the chain bends", POLE_MODES, "AUTO")
     pole_space: _space("Pole Space", "ARMATURE")
     pole_target: _object("Pole Target", "Object whose space the pole is stored in")

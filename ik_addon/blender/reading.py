@@ -14,6 +14,7 @@ from ..core.channels import MODES, to_quaternion
 from ..core.work import Batch
 from . import memory
 from .plan import Plan, Rig, VectorChannel
+from .smoothing import smooth_targets
 
 # Settings that may change from frame to frame, with their number of values.
 SETTINGS = {
@@ -125,13 +126,15 @@ def read(
             (location if channel.prop == "location" else scale)[0, channel.places] = row
             vectors.append(row[None])
         fk_vectors.append(tuple(vectors))
+    settings = _settings(plan, rigs, seen)
+    smooth_targets(rigs, seen, depsgraph, settings)
     batch = Batch(
         pose=pose,
         objects=_objects(plan, seen, depsgraph)[None],
         location=location,
         rotation=rotation,
         scale=scale,
-        settings=_settings(plan, rigs, seen),
+        settings=settings,
     )
     return Reading(batch, np.concatenate(fk)[None], tuple(fk_vectors), tuple(held))
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import bpy
 import numpy as np
-from mathutils import Matrix
+from mathutils import Matrix, Vector
 
 from ..core import limb
 from ..core.channels import to_quaternion
@@ -29,9 +29,10 @@ from ..core.transforms import (
     transform_point,
 )
 from ..core.work import Solution
-from . import animation, keying, live, memory, placing
+from . import animation, keying, live, memory, placing, smoothing
 from .chain_bones import ChainError, uses_pole
 from .handling import held_channels
+from .paths import setting_paths
 from .plan import Plan, Rig, groups_of_rigs
 from .reading import Reading, read
 from .sampling import evaluation
@@ -53,11 +54,13 @@ class Snap:
         changed: names of the bones or settings that got another value.
         offset: largest distance between a joint's FK and IK place now, metres in the world.
         angle: largest angle between the FK and the IK rotation of a bone now, radians.
+        is_smoothed: they are not 0 since the target's keys are smoothed.
     """
 
     changed: list[str]
     offset: float
     angle: float
+    is_smoothed: bool = False
 
 
 @dataclass(frozen=True)
@@ -163,18 +166,24 @@ def _snap_vectors(view: _View, solution: Solution, scene: bpy.types.Scene) -> li
 def ik_to_fk(ob: bpy.types.Object, index: int, scene: bpy.types.Scene) -> Snap:
     """The target of a chain takes the FK pose of its tip, the pole the FK pose's bend plane.
 
-    Both stay in their spaces. A setting that curves animate gets a key.
+    Both stay in their spaces. A setting that curves animate gets a key. A key of a target that
+    is smoothed is the target itself; what smoothing makes of it is measured.
 
     Raises:
         ChainError: before anything is changed.
     """
     with _looking(ob, index) as view:
-        return _ik_to_fk(view, index, scene)
+        fk = view.solved(influence=0.0)
+        done = _ik_to_fk(view, fk, index, scene)
+    if not ob.ik_chains[index].smooth_frames:
+        return done
+    with _looking(ob, index) as view:
+        offset, angle = _difference(view, fk, view.solved(influence=1.0))
+    return Snap(done.changed, offset, angle, offset > done.offset + SAME or angle > done.angle + SAME)
 
 
-def _ik_to_fk(view: _View, index: int, scene: bpy.types.Scene) -> Snap:
+def _ik_to_fk(view: _View, fk: Solution, index: int, scene: bpy.types.Scene) -> Snap:
     ob = view.ob
-    fk = view.solved(influence=0.0)
     found: dict[str, Any] = {"influence": 1.0, **_target(view, fk)}
     candidates = [found]
     if view.chain.solver == "TWO_BONE" and view.chain.use_planar:
@@ -184,8 +193,9 @@ def _ik_to_fk(view: _View, index: int, scene: bpy.types.Scene) -> Snap:
     measured = [(_difference(view, fk, view.solved(**settings)), settings) for settings in candidates]
     (offset, angle), settings = min(measured, key=lambda item: item[0])
     del settings["influence"]
+    settings = _unsmoothed(view, settings)
     changed = {name: value for name, value in settings.items() if _differs(getattr(view.chain, name), value)}
-    paths = {name: _setting_paths(view.chain, index, name) for name in changed}
+    paths = {name: setting_paths(view.chain, index, name) for name in changed}
     curves = {name: keying.keyable_curves(ob, paths[name]) for name in changed}
     for name, value in changed.items():
         setattr(view.chain, name, value)
@@ -194,13 +204,20 @@ def _ik_to_fk(view: _View, index: int, scene: bpy.types.Scene) -> Snap:
     return Snap(list(changed), offset, angle)
 
 
+def _unsmoothed(view: _View, settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings with the offset of the target to be stored, for the one that the solve shall take."""
+    names = ("target_location", "target_rotation")
+    offset = [np.array(settings.get(name, getattr(view.chain, name)), float) for name in names]
+    stored = smoothing.keyed_offset(view.ob, view.chain, *offset)
+    if stored is None:
+        return settings
+    values = dict(zip(names, stored, strict=True))
+    return {**settings, **{name: values[name].astype(np.float32) for name in names if name in settings}}
+
+
 def _differs(now: Any, value: Any) -> bool:
     now, value = np.array(now, float), np.array(value, float)
     return bool(np.any(np.abs(now - value) > SAME * np.maximum(1.0, np.abs(value))))
-
-
-def _setting_paths(chain: Any, index: int, name: str) -> list[str]:
-    return [f"ik_chains[{index}].{name}", f'ik_chains["{bpy.utils.escape_identifier(chain.name)}"].{name}']
 
 
 # The target
@@ -255,7 +272,8 @@ def _aim_point(view: _View, fk: Solution) -> np.ndarray:
     space = placing.space_matrix(view.ob, view.chain.target_space, view.chain.target, view.chain.subtarget)
     to_armature = placing.evaluated(view.ob).matrix_world.inverted_safe() @ space
     start = transform_point(pose, view.reading.batch.settings["aim_offset"][0, view.number])
-    distance = length(np.array(to_armature @ view.chain.target_location, float) - start)
+    target = Vector(view.reading.batch.settings["target_location"][0, view.number])
+    distance = length(np.array(to_armature @ target, float) - start)
     sign, axis = (-1.0, compiled.aim_axis[1]) if compiled.aim_axis[0] == "-" else (1.0, compiled.aim_axis)
     ray = sign * rotation_part(pose)[:, "XYZ".index(axis)]
     return start + ray * (distance or view.plan.stage.skeleton.lengths[compiled.bones[0]])
@@ -275,7 +293,7 @@ def pole_to_bend(ob: bpy.types.Object, index: int, scene: bpy.types.Scene, mode:
     """
     chain = ob.ik_chains[index]
     values = {name: getattr(chain, name) for name in ("pole_mode", "pole_location")}
-    curves = {name: keying.keyable_curves(ob, _setting_paths(chain, index, name)) for name in values}
+    curves = {name: keying.keyable_curves(ob, setting_paths(chain, index, name)) for name in values}
     with _looking(ob, index) as view:
         now = view.solved(influence=1.0)
     with STATE.at_work():

@@ -14,7 +14,7 @@ import numpy as np
 from ..core.pipeline import solve
 from ..core.skeleton import basis_from_pose, pose_from_basis
 from ..core.transforms import affine_inverse
-from . import placing, relations
+from . import placing, relations, smoothing
 from .plan import Plan, animated_discrete, compile_plan, discrete_values, groups_of_rigs
 from .reading import read
 from .sampling import NAME, sampling_scene
@@ -82,10 +82,20 @@ class Samples:
     kinds: np.ndarray
 
 
-def present(scene: bpy.types.Scene, ob: bpy.types.Object, index: int, part: Part, other: Space) -> Samples:
+def present(
+    scene: bpy.types.Scene,
+    ob: bpy.types.Object,
+    index: int,
+    part: Part,
+    other: Space,
+    smoothed: bool = False,
+) -> Samples:
     """One sample: the current frame as it is, with edits that have no key.
 
     Of what is hidden Blender knows no such edits: it is sampled.
+
+    Args:
+        smoothed: the spaces are those that the smoothed target of a chain is in.
     """
     chain = ob.ik_chains[index]
     bpy.context.view_layer.update()
@@ -96,6 +106,12 @@ def present(scene: bpy.types.Scene, ob: bpy.types.Object, index: int, part: Part
     else:
         there = sample(scene, ob, index, part, other, [scene.frame_current_final])
         found = [there.armature[0], there.space[0], there.other[0]]
+    if smoothed and part.rotation:
+        own_change = smoothing.at_present(ob, chain)
+        other_change = smoothing.in_space(ob, chain.smooth_frames, other.target, other.bone)
+        for place, change in ((1, own_change), (2, other_change)):
+            if change is not None:
+                found[place] = np.asarray(found[place], np.float64) @ change.inside[0]
     return _stacked([(scene.frame_current_final, *found, *_values(chain, part))])
 
 

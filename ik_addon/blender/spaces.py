@@ -21,12 +21,13 @@ from typing import Any
 import bpy
 import numpy as np
 
-from ..core.transforms import make_compatible
-from . import bake_checks, chains, edits, keys, offsets, tracks
+from ..core.transforms import make_compatible, quaternion_multiply
+from . import bake_checks, chains, edits, keys, offsets, smoothing, tracks
 from .chain_bones import ChainError
 from .key_shapes import NEAR
 from .keys import CONSTANT, FRAME, INTERPOLATION
 from .offsets import Columns
+from .paths import setting_paths
 from .plan import compile_plan, groups_of_rigs
 from .space_samples import PARTS, Part, Samples, Space, custom_of, present, sample, space_of
 from .state import STATE
@@ -88,7 +89,22 @@ class _Switching:
         return float(self.scene.frame_current_final)
 
     def present(self) -> Samples:
-        return present(self.scene, self.ob, self.index, self.part, self.to)
+        # Keys that are carried over on all frames are those of the target itself.
+        keyed = bool(len(offsets.key_frames(self.tracks)))
+        smoothed = self.span != ALWAYS or not keyed
+        return present(self.scene, self.ob, self.index, self.part, self.to, smoothed)
+
+    def seen(self) -> dict[str, np.ndarray]:
+        """Present location and rotation by setting, smoothed: beside a switch the target is not."""
+        values = {name: track.values for name, track in self.tracks.items()}
+        change = smoothing.at_present(self.ob, self.chain) if self.part.rotation else None
+        if change is None:
+            return values
+        location, rotation = self.part.location, self.part.rotation
+        return {
+            location: values[location] + change.move[0],
+            rotation: quaternion_multiply(values[rotation], change.turn[0]),
+        }
 
     def sample(self, frames: np.ndarray) -> Samples:
         return sample(self.scene, self.ob, self.index, self.part, self.to, frames.tolist())
@@ -121,14 +137,14 @@ def switch(
     if to.kind == "CUSTOM" and to.target is None:
         to = custom_of(chain, names)
     _check(ob, chain, names, to)
-    space = tracks.read(ob, tracks.setting_paths(chain, index, names.space), item(chain, names))
+    space = tracks.read(ob, setting_paths(chain, index, names.space), item(chain, names))
     span = _span(ob, chain, names, space, scene, key, frames)
     if frames is None and space_of(chain, names) == to:
         raise ChainError(f"{_who(ob, chain)}: its {names.label} is in that space already")
     _check_single_object(ob, chain, names, to, space, span)
     check_solvable(ob, index, names, to)
     settings = filter(None, (names.location, names.rotation))
-    found = {n: tracks.read(ob, tracks.setting_paths(chain, index, n), getattr(chain, n)) for n in settings}
+    found = {n: tracks.read(ob, setting_paths(chain, index, n), getattr(chain, n)) for n in settings}
     work = _Switching(ob, index, scene, names, to, span, space, found)
     values: dict[str, np.ndarray] = {}
     later: list[float] = []
@@ -274,10 +290,10 @@ def _step_keys(work: _Switching) -> tuple[Columns, list[float]]:
         at, before, after = offsets.relations(work.sample, frames)
         at = at.with_one(0, here)
     columns = {}
-    for name, track in work.tracks.items():
+    for name, values in work.seen().items():
         # As it is now, also where that has no key.
         inside = [curve[work.span.inside(curve[:, FRAME])] for curve in cut[name]]
-        for curve, value in zip(inside, track.values, strict=True):
+        for curve, value in zip(inside, values, strict=True):
             offsets.set_value(curve, 0, value)
         new = offsets.carry(inside, at, before, after)
         columns[name] = _joined(work.span, cut[name], new, hold_last=not later)
@@ -307,6 +323,11 @@ def _range_keys(work: _Switching) -> Columns:
     frames = np.arange(work.span.first, work.span.end)
     samples = work.sample(frames)
     found = offsets.relation(samples)
+    if work.part.rotation and smoothing.may_smooth(work.ob, work.chain) and not found.is_still:
+        raise ChainError(
+            f"{_who(work.ob, work.chain)}: Smooth Frames would smooth the keys that make up for the motion of"
+            " the spaces: set it to 0 first"
+        )
     values = {work.part.location: found.locations(samples.location)}
     if work.part.rotation:
         values[work.part.rotation] = make_compatible(found.rotations(samples.rotation))

@@ -23,6 +23,12 @@ class State:
         told: by session uid of a rig, the plan whose broken chains are named on it.
         animated_settings: by session uid of an object, what animates it (see
             `animation.signature`) and its animated settings.
+        curve_places: by session uid of an object, what animates it and where its curves stand
+            (see `own_curves`).
+        has_children: by session uid of an object and name of a bone or nothing, whether objects
+            hang on it.
+        posed_by_more: by session uid of an armature object, the bones that chains, constraints
+            or drivers pose.
         busy: the handler, or a tool that steps through frames itself, is at work.
         taking_renames: names are being read from the drivers, not to be written back.
         reported: faults already printed, so that none is printed on every frame.
@@ -34,6 +40,9 @@ class State:
     plans: dict[Any, Any] = field(default_factory=dict)
     told: dict[int, Any] = field(default_factory=dict)
     animated_settings: dict[int, tuple[tuple, Any]] = field(default_factory=dict)
+    curve_places: dict[int, tuple[tuple, Any]] = field(default_factory=dict)
+    has_children: dict[tuple[int, str], bool] = field(default_factory=dict)
+    posed_by_more: dict[int, frozenset[str]] = field(default_factory=dict)
     busy: bool = False
     taking_renames: bool = False
     reported: set[str] = field(default_factory=set)
@@ -45,6 +54,9 @@ class State:
         self.plans.clear()
         self.told.clear()
         self.animated_settings.clear()
+        self.curve_places.clear()
+        self.has_children.clear()
+        self.posed_by_more.clear()
         self.reported.clear()
 
     def clear(self) -> None:

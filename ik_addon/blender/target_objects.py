@@ -28,9 +28,10 @@ from ..core.transforms import (
     rotation_part,
     transform_point,
 )
-from . import bake_checks, chains, compat, edits, keys, offsets, snap, spaces, tracks
+from . import bake_checks, chains, compat, edits, keys, offsets, smoothing, snap, spaces, tracks
 from .chain_bones import ChainError, resolve
 from .offsets import Columns
+from .paths import setting_paths
 from .space_samples import PARTS, Part, Samples, Space, present, sample, space_of
 from .state import STATE
 from .tracks import Track
@@ -90,6 +91,7 @@ def add_empty(
     if len(work.space.frames) or (bone is not None and bone.use_relative_parent):
         parent = Space("WORLD")
     work = replace(work, parent=parent)
+    _refuse_to_smooth_spaces(work)
     columns, values = _channels(work)
     empty = bpy.data.objects.new(_name(work, part), None)
     _collection(ob, scene).objects.link(empty)
@@ -132,6 +134,7 @@ def add_bone(
     parent = Space("CUSTOM", ob, parent_bone) if parent_bone else Space("ARMATURE")
     spaces.check_solvable(ob, index, work.part, parent)
     work = replace(work, parent=parent)
+    _refuse_to_smooth_spaces(work)
     offsets.relation(work.present(), by_matrix=True)
     with edits.kept(ob):
         length = BONE_SIZE * _limb_length(ob, work.chain, in_world=False)
@@ -162,7 +165,7 @@ def _start(ob: bpy.types.Object, index: int, scene: bpy.types.Scene, part: str) 
     wanted = (names.space, names.location, names.rotation)
     values = {name: getattr(chain, name) for name in wanted if name}
     values[names.space] = spaces.item(chain, names)
-    found = {n: tracks.read(ob, tracks.setting_paths(chain, index, n), v) for n, v in values.items()}
+    found = {n: tracks.read(ob, setting_paths(chain, index, n), v) for n, v in values.items()}
     space = found.pop(names.space)
     if part == "POLE" and chain.pole_mode != "POINT":
         if len(offsets.key_frames(found)) or len(space.frames):
@@ -174,20 +177,42 @@ def _start(ob: bpy.types.Object, index: int, scene: bpy.types.Scene, part: str) 
     at_origin = not any(getattr(chain, names.location))
     if now.target is not None and still and at_origin:
         raise ChainError(f"{who}: its {names.label} is '{now.bone or now.target.name}' already")
+    if part == "TARGET" and now.target is not None and smoothing.smooths_carrier(ob, chain):
+        raise ChainError(
+            f"{who}: Smooth Frames smooths the motion of '{now.bone or now.target.name}', which what is added"
+            " would follow as it is: set it to 0 first"
+        )
     return _Making(ob, index, scene, names, now, np.eye(4), space, found)
 
 
 # Where it goes
 
 
+def _refuse_to_smooth_spaces(work: _Making) -> None:
+    """A smoothed target must not get keys that make up for the motion of what it hangs on."""
+    if not work.part.rotation or not smoothing.may_smooth(work.ob, work.chain):
+        return
+    if not offsets.relation(_shot(work), by_matrix=True).is_still:
+        raise ChainError(
+            f"{work.ob.name}: chain '{work.chain.name}': what its target is in moves against what is added"
+            " to, and Smooth Frames would smooth the keys that make up for it: set it to 0 first"
+        )
+
+
+def _shot(work: _Making) -> Samples:
+    """All frames of the scene, and of keys."""
+    keyed = offsets.key_frames(work.tracks)
+    now = float(work.scene.frame_current_final)
+    first = min([work.scene.frame_start, math.floor(now), *keyed])
+    last = max([work.scene.frame_end, math.ceil(now), *keyed])
+    return work.sample(np.arange(math.floor(first), math.ceil(last) + 1.0))
+
+
 def _channels(work: _Making) -> tuple[Columns, dict[str, np.ndarray]]:
     """Keys and present values of location and rotation, by the settings that they come from."""
     here = work.present()
     now = float(here.frames[0])
-    keyed = offsets.key_frames(work.tracks)
-    first = min([work.scene.frame_start, math.floor(now), *keyed])
-    last = max([work.scene.frame_end, math.ceil(now), *keyed])
-    samples = work.sample(np.arange(math.floor(first), math.ceil(last) + 1.0))
+    samples = _shot(work)
     found = offsets.relation(samples, by_matrix=True)
     if found.is_still:
         return offsets.whole_keys(work.tracks, work.sample, here, by_matrix=True)

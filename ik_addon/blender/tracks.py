@@ -46,12 +46,6 @@ class Track:
         return out
 
 
-def setting_paths(chain: Any, index: int, name: str) -> tuple[str, ...]:
-    """The data paths that lead to a setting of a chain: as Blender writes it, and by name."""
-    escaped = bpy.utils.escape_identifier(chain.name)
-    return f"ik_chains[{index}].{name}", f'ik_chains["{escaped}"].{name}'
-
-
 def read(ob: bpy.types.Object, paths: tuple[str, ...], values: Any) -> Track:
     """The track of a property of `ob`.
 

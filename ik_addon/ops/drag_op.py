@@ -12,8 +12,9 @@ from bpy_extras import view3d_utils
 from mathutils import Matrix, Vector
 from mathutils.geometry import intersect_line_line
 
-from ..blender import handles, keying, tracks
+from ..blender import handles, keying
 from ..blender.chain_bones import ChainError
+from ..blender.paths import setting_paths
 from ..blender.space_samples import PARTS
 from .space_ops import PartOperator
 
@@ -96,7 +97,7 @@ class IKCHAIN_OT_drag(PartOperator, bpy.types.Operator):
 
     def _paths(self, ob: bpy.types.Object) -> tuple[str, ...]:
         index = self.index(ob)
-        return tracks.setting_paths(ob.ik_chains[index], index, self._setting())
+        return setting_paths(ob.ik_chains[index], index, self._setting())
 
     def _apply(self, context: bpy.types.Context) -> None:
         ob, chain = self._chain(context)

@@ -39,11 +39,11 @@ keyed where they are animated"""
         ob = self.rig(context)
         done = snap.ik_to_fk(ob, self.index(ob), context.scene)
         if done.offset > OFFSET or done.angle > ANGLE:
-            self.report(
-                {"WARNING"},
-                f"The settings of the chain allow no pose nearer to FK than {done.offset:.3g} m "
-                f"and {math.degrees(done.angle):.2f}°",
-            )
+            apart = f"{done.offset:.3g} m and {math.degrees(done.angle):.2f}°"
+            text = f"The settings of the chain allow no pose nearer to FK than {apart}"
+            if done.is_smoothed:
+                text = f"The target is at the FK pose, but Smooth Frames keeps the limb {apart} away from it"
+            self.report({"WARNING"}, text)
 
 
 CLASSES = (IKCHAIN_OT_snap_fk, IKCHAIN_OT_snap_ik)

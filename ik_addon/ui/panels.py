@@ -260,6 +260,7 @@ class IKCHAIN_PT_target(ChainSubPanel, bpy.types.Panel):
             copies_rotation = chain.use_rotation
         if copies_rotation:
             layout.column().prop(chain, "target_rotation", text="Rotation")
+        layout.prop(chain, "smooth_frames", text="Smooth")
         _draw_part_buttons(layout, "TARGET")
 
 

@@ -123,49 +123,49 @@ def test_without_chains_only_the_list_is_shown() -> None:
         (
             {"solver": "TWO_BONE"},
             [*LIMB, "use_limits", "softness", "limit_mode", "use_planar"],
-            ["target_space", "target_location"],
+            ["target_space", "target_location", "smooth_frames"],
             ["pole_mode", "pole_angle"],
         ),
         (
             {"use_planar": True},
             [*LIMB, "use_limits", "softness", "limit_mode", "use_planar", "planar_axis", "bend_sign"],
-            ["target_space", "target_location"],
+            ["target_space", "target_location", "smooth_frames"],
             None,
         ),
         (
             {"solver": "FABRIK", "use_tail": False, "use_rotation": True, "pole_mode": "POINT"},
             [*LIMB, "use_limits", "softness", "limit_mode", "use_lean", "lean", "iterations", "tolerance"],
-            ["target_space", "target_location", "use_rotation", "target_rotation"],
+            ["target_space", "target_location", "use_rotation", "target_rotation", "smooth_frames"],
             ["pole_mode", "pole_space", "pole_location", "pole_angle"],
         ),
         (
             {"solver": "THREE_BONE"},
             [*LIMB, "limb_mode", "share", "share_max", "use_limits", "softness", "limit_mode"],
-            ["target_space", "target_location"],
+            ["target_space", "target_location", "smooth_frames"],
             ["pole_mode", "pole_angle"],
         ),
         (
             {"solver": "TWO_BONE", "limit_mode": "MOVE_ROOT"},
             [*LIMB, "use_limits", "softness", "limit_mode", "move_bone", "move_max", "use_planar"],
-            ["target_space", "target_location"],
+            ["target_space", "target_location", "smooth_frames"],
             ["pole_mode", "pole_angle"],
         ),
         (
             {"solver": "TWO_BONE", "limit_mode": "STRETCH"},
             [*LIMB, "use_limits", "softness", "limit_mode", "stretch_max", "use_planar"],
-            ["target_space", "target_location"],
+            ["target_space", "target_location", "smooth_frames"],
             ["pole_mode", "pole_angle"],
         ),
         (
             {"solver": "THREE_BONE", "limb_mode": "HOCK_PARALLEL"},
             [*LIMB, "limb_mode", "use_limits", "softness", "limit_mode"],
-            ["target_space", "target_location"],
+            ["target_space", "target_location", "smooth_frames"],
             ["pole_mode", "pole_angle"],
         ),
         (
             {"solver": "THREE_BONE", "limb_mode": "HOCK_RATIO", "pole_mode": "POINT"},
             [*LIMB, "limb_mode", "share", "use_limits", "softness", "limit_mode"],
-            ["target_space", "target_location"],
+            ["target_space", "target_location", "smooth_frames"],
             ["pole_mode", "pole_space", "pole_location", "pole_angle"],
         ),
         (
@@ -181,13 +181,13 @@ def test_without_chains_only_the_list_is_shown() -> None:
                 "aim_damping",
                 "use_limits",
             ],
-            ["target_space", "target_location"],
+            ["target_space", "target_location", "smooth_frames"],
             ["pole_mode", "pole_space", "pole_location"],
         ),
         (
             {"solver": "AIM", "aim_mode": "MATCH_ROTATION", "pole_mode": "POINT"},
             ["solver", "end_bone", "aim_mode", "offset_yaw", "use_limits"],
-            ["target_space", "target_rotation"],
+            ["target_space", "target_rotation", "smooth_frames"],
             None,
         ),
     ],
@@ -226,7 +226,7 @@ def test_a_custom_space_shows_its_object_and_of_an_armature_its_bone(rig: bpy.ty
     chain.pole_mode = "POINT"
     chain.target, chain.pole_target = rig, make_empty("Knee", (0.0, -1.0, 0.5))
     shown = draw(panels.IKCHAIN_PT_target, rig).props(chain)
-    assert shown == ["target_space", "target", "subtarget", "target_location"]
+    assert shown == ["target_space", "target", "subtarget", "target_location", "smooth_frames"]
     shown = draw(panels.IKCHAIN_PT_pole, rig).props(chain)
     assert shown == ["pole_mode", "pole_space", "pole_target", "pole_location", "pole_angle"]
 
