@@ -350,6 +350,17 @@ class IKChain(bpy.types.PropertyGroup):
         soft_max=1.0,
         unit="LENGTH",
     )
+    move_smooth: IntProperty(
+        name="Move Smooth",
+        description="Frames to each side over which the target is averaged before the bone moves toward it,"
+        " so that it starts early and stops late; what the tip still needs comes on top",
+        default=0,
+        min=0,
+        max=100,
+        soft_max=20,
+        update=_value_changed,
+        override=OVERRIDE,
+    )
     stretch_max: _float(
         "Largest Stretch",
         "Most that the chain grows, as a fraction of its length",

@@ -14,7 +14,7 @@ from ..core.channels import MODES, to_quaternion
 from ..core.work import Batch
 from . import memory
 from .plan import Plan, Rig, VectorChannel
-from .smoothing import smooth_targets
+from .smoothing import averaged_locations, smooth_targets
 
 # Settings that may change from frame to frame, with their number of values.
 SETTINGS = {
@@ -127,6 +127,8 @@ def read(
             vectors.append(row[None])
         fk_vectors.append(tuple(vectors))
     settings = _settings(plan, rigs, seen)
+    if plan.stage.moves:
+        settings["move_location"] = averaged_locations(rigs, seen, depsgraph, settings)
     smooth_targets(rigs, seen, depsgraph, settings)
     batch = Batch(
         pose=pose,
@@ -146,7 +148,7 @@ def stack(readings: Sequence[Reading]) -> Reading:
     def joined(name: str) -> np.ndarray:
         return np.concatenate([getattr(batch, name) for batch in batches])
 
-    settings = {name: np.concatenate([b.settings[name] for b in batches]) for name in SETTINGS}
+    settings = {name: np.concatenate([b.settings[name] for b in batches]) for name in batches[0].settings}
     names = ("pose", "objects", "location", "rotation", "scale")
     batch = Batch(**{name: joined(name) for name in names}, settings=settings)
     vectors = tuple(

@@ -83,7 +83,7 @@ def smooth_targets(
         rigs, seen: the original and the evaluated armature objects, whose chains stand in a row.
     """
     at = Frame(depsgraph)
-    found = list(_targets(rigs, seen, settings["target_location"][0], settings["target_rotation"][0], at))
+    found = list(_targets(rigs, seen, settings, ("smooth_frames",), at))
     if found:
         places = np.array([target.place for target in found])
         change = _change(found, at.now)
@@ -91,6 +91,26 @@ def smooth_targets(
         settings["target_location"][0, places], settings["target_rotation"][0, places] = change.smoothed(
             *values
         )
+
+
+def averaged_locations(
+    rigs: Sequence[bpy.types.Object],
+    seen: Sequence[bpy.types.Object],
+    depsgraph: bpy.types.Depsgraph,
+    settings: dict[str, np.ndarray],
+) -> np.ndarray:
+    """Target locations ``(1, chains, 3)`` averaged over Move Smooth, too: toward these bones move early.
+
+    Arguments as in `smooth_targets`, the settings not smoothed yet.
+    """
+    at = Frame(depsgraph)
+    out: np.ndarray = settings["target_location"].copy()
+    found = list(_targets(rigs, seen, settings, ("smooth_frames", "move_smooth"), at))
+    if found:
+        places = np.array([target.place for target in found])
+        values = [settings[name][0, places] for name in ("target_location", "target_rotation")]
+        out[0, places] = _change(found, at.now).smoothed(values[0], values[1])[0]
+    return out
 
 
 def at_present(
@@ -107,7 +127,8 @@ def at_present(
     at = Frame(depsgraph or bpy.context.evaluated_depsgraph_get())
     offset = np.array(chain.target_location), np.array(chain.target_rotation)
     index = ob.ik_chains.find(chain.name)
-    target = _target(ob, ob.evaluated_get(at.depsgraph), index, chain, *offset, at)
+    evaluated = ob.evaluated_get(at.depsgraph)
+    target = _target(ob, evaluated, index, chain, *offset, chain.smooth_frames, at)
     return _change([target], at.now) if target is not None else None
 
 
@@ -156,21 +177,29 @@ def smooths_carrier(ob: bpy.types.Object, chain: Any) -> bool:
 def _targets(
     rigs: Sequence[bpy.types.Object],
     seen: Sequence[bpy.types.Object],
-    locations: np.ndarray,
-    rotations: np.ndarray,
+    settings: dict[str, np.ndarray],
+    widths: Sequence[str],
     at: Frame,
 ) -> Iterator[_Target]:
-    """The targets of chains that are smoothed and move."""
+    """The targets of chains that are smoothed and move.
+
+    Args:
+        widths: settings that make up the half width of the window together.
+    """
+    locations, rotations = settings["target_location"][0], settings["target_rotation"][0]
     first = 0
     for ob, evaluated in zip(rigs, seen, strict=True):
         # A chain that was just added is not evaluated yet.
         same = len(evaluated.ik_chains) == len(ob.ik_chains)
         chains: Any = evaluated.ik_chains if same else ob.ik_chains
-        widths = np.empty(len(chains), np.int32)
-        chains.foreach_get("smooth_frames", widths)
-        for i in np.flatnonzero(widths).tolist():
-            place = first + i
-            target = _target(ob, evaluated, i, chains[i], locations[place], rotations[place], at)
+        half_widths = np.zeros(len(chains), np.int32)
+        for name in widths:
+            part = np.empty(len(chains), np.int32)
+            chains.foreach_get(name, part)
+            half_widths += part
+        for i in np.flatnonzero(half_widths).tolist():
+            place, width = first + i, int(half_widths[i])
+            target = _target(ob, evaluated, i, chains[i], locations[place], rotations[place], width, at)
             if target is not None:
                 yield target._replace(place=place)
         first += len(chains)
@@ -183,6 +212,7 @@ def _target(
     chain: Any,
     location: np.ndarray,
     rotation: np.ndarray,
+    half_width: int,
     at: Frame,
 ) -> _Target | None:
     """A target to smooth, None where none of its own curves move it.
@@ -191,7 +221,6 @@ def _target(
         chain: its chain, as evaluated.
         location, rotation: ``(3,)``, ``(4,)`` its evaluated offset.
     """
-    half_width = chain.smooth_frames
     offset = of_offset(ob, index, rotation.tolist(), half_width, at)
     carrier = None
     if chain.target_space == "CUSTOM":

@@ -214,6 +214,7 @@ def _draw_limit_mode(column: Any, chain: Any, ob: bpy.types.Object) -> None:
         if chosen:
             _draw_field(column, "", f"moves '{chosen}'")
         column.prop(chain, "move_max", text="Largest")
+        column.prop(chain, "move_smooth", text="Smooth")
     elif chain.limit_mode == "STRETCH":
         column.prop(chain, "stretch_max", text="Largest")
 

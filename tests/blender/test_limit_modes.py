@@ -396,3 +396,39 @@ def test_the_settings_take_part_in_the_configuration(tmp_path: Path):
     text = json.dumps(data)
     assert '"move_bone": "hips"' in text
     assert '"stretch_max": 0.25' in text
+
+
+def test_a_smooth_move_starts_early_and_the_tip_stays_on_its_target():
+    ob = body()
+    start, far = world_head(ob, "foot.l"), world_head(ob, "foot.l") + [0.4, 0.0, -0.1]
+    chain = leg(ob, "l", start, limit_mode="MOVE_ROOT", move_bone="hips")
+    # A step of the target out of reach, which the hips would follow at once.
+    for frame, place in ((1, start), (10, start), (14, far), (30, far)):
+        chain.target_location = place
+        chain.keyframe_insert("target_location", frame=frame)
+    frames = range(1, 25)
+
+    def run():
+        place, gap = [], []
+        for frame in frames:
+            go_to(frame)
+            place.append(world_head(ob, "hips"))
+            gap.append(chain.residual)
+        return np.array(place), np.array(gap)
+
+    hard, gap = run()
+    assert gap.max() < 1e-5
+    chain.move_smooth = 5
+    soft, gap = run()
+    assert gap.max() < 1e-5
+    assert np.abs(soft[:4] - hard[:4]).max() < 1e-6, "far from the step nothing is averaged"
+    assert np.linalg.norm(soft[9] - soft[0]) > 1e-3 > np.linalg.norm(hard[9] - hard[0]), "it starts before"
+
+    def jolt(path):
+        return np.linalg.norm(np.diff(path, n=2, axis=0), axis=1).max()
+
+    assert jolt(soft) < 0.7 * jolt(hard)
+    live = poses(ob, frames)
+    assert np.array_equal(poses(ob, list(frames)[::-1])[::-1], live)
+    bake_now(ob, frames[0], frames[-1])
+    assert np.abs(poses(ob, frames)[..., :3, 3] - live[..., :3, 3]).max() < 1e-5

@@ -146,7 +146,16 @@ def test_without_chains_only_the_list_is_shown() -> None:
         ),
         (
             {"solver": "TWO_BONE", "limit_mode": "MOVE_ROOT"},
-            [*LIMB, "use_limits", "softness", "limit_mode", "move_bone", "move_max", "use_planar"],
+            [
+                *LIMB,
+                "use_limits",
+                "softness",
+                "limit_mode",
+                "move_bone",
+                "move_max",
+                "move_smooth",
+                "use_planar",
+            ],
             ["target_space", "target_location", "smooth_frames"],
             ["pole_mode", "pole_angle"],
         ),
