@@ -28,6 +28,8 @@ COLORS = {
     Status.POLE_ALIGNED: "#f0e442",
     Status.BROKEN: "#000000",
 }
+# The ends of an axis, but for the power of ten: their halves are round, too.
+ROUND = (1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0)
 # No axis ends below this, in metres: what a pose in float32 cannot hold shall not look like a miss.
 SMALLEST_AXIS = 1e-5
 
@@ -79,8 +81,8 @@ def runs(mask: np.ndarray) -> Iterator[tuple[int, int]]:
 
 def lanes(track: Track) -> list[Status]:
     """The statuses besides OK that occur in a track; each has a lane below the plot."""
-    found = set(np.unique(track.status).tolist())
-    return [status for status in Status if status != Status.OK and status in found]
+    counts = np.bincount(track.status, minlength=len(Status))
+    return [status for status in Status if status != Status.OK and counts[status]]
 
 
 def axis_top(track: Track) -> float:
@@ -88,7 +90,7 @@ def axis_top(track: Track) -> float:
     largest = max(float(np.max(track.residual)), SMALLEST_AXIS)
     power = 10.0 ** np.floor(np.log10(largest))
     # A hair below a round number counts as on it.
-    return next(float(m * power) for m in (1.0, 2.0, 5.0, 10.0) if m * power >= largest * (1.0 - 1e-9))
+    return next(float(m * power) for m in ROUND if m * power >= largest * (1.0 - 1e-9))
 
 
 def frame_ticks(first: float, last: float, most: int) -> list[float]:

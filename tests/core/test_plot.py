@@ -76,7 +76,7 @@ def test_runs_cover_what_holds(mask: list[bool]) -> None:
 def test_the_axis_is_round_and_holds_every_residual(one: SimpleNamespace) -> None:
     top = plot.axis_top(one)
     assert top >= one.residual.max() * (1.0 - 1e-8) and top >= plot.SMALLEST_AXIS * (1.0 - 1e-9)
-    assert top <= max(2.5 * one.residual.max(), plot.SMALLEST_AXIS) * (1.0 + 1e-9)
+    assert top <= max(2.0 * one.residual.max(), plot.SMALLEST_AXIS) * (1.0 + 1e-9)
     assert float(f"{top:.0e}") == pytest.approx(top, rel=1e-9)
 
 
@@ -191,7 +191,7 @@ def test_legend_names_the_statuses_and_lanes_name_theirs() -> None:
     [
         (0.0, ("0 mm", "0.005 mm", "0.01 mm")),
         (0.0042, ("0 mm", "2.5 mm", "5 mm")),
-        (0.3, ("0 mm", "250 mm", "500 mm")),
+        (0.31, ("0 mm", "200 mm", "400 mm")),
         (1.7, ("0 m", "1 m", "2 m")),
     ],
 )
