@@ -6,6 +6,7 @@ import math
 import bpy
 
 from ..blender import snap
+from ..core.report import length_text
 from .common import ChainOperator
 
 # Beyond these, in metres and radians, the poses are seen to differ.
@@ -41,7 +42,7 @@ keyed where they are animated"""
         if done.offset > OFFSET or done.angle > ANGLE:
             self.report(
                 {"WARNING"},
-                f"The settings of the chain allow no pose nearer to FK than {done.offset:.3g} m "
+                f"The settings of the chain allow no pose nearer to FK than {length_text(done.offset)} "
                 f"and {math.degrees(done.angle):.2f}°",
             )
 
