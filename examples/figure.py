@@ -59,6 +59,7 @@ COLORS = {
     "wood": (0.36, 0.17, 0.07, 1),
     "metal": (0.6, 0.58, 0.5, 1),
 }
+SKY = (0.5, 0.55, 0.62)
 CORNERS, ROUND = 16, 0.35
 
 
@@ -277,7 +278,12 @@ def build_set(camera_at: Sequence[float], look_at: Sequence[float], lens: float 
         light.data.energy, light.data.angle, light.rotation_euler = energy, angle, turn
         link(light)
     scene.world = bpy.data.worlds.new("World")
-    scene.world.color = (0.5, 0.55, 0.62)
+    # What Solid and Workbench show, and what EEVEE and Cycles do.
+    scene.world.color = SKY
+    if scene.world.node_tree is None:
+        scene.world.use_nodes = True
+    background = scene.world.node_tree.nodes["Background"].inputs
+    background["Color"].default_value, background["Strength"].default_value = (*SKY, 1), 0.6
     camera = bpy.data.objects.new("Camera", bpy.data.cameras.new("Camera"))
     link(camera)
     camera.location, camera.data.lens = camera_at, lens
@@ -302,6 +308,8 @@ def present(rig: bpy.types.Object, chain: str, note: str) -> None:
             if area.type == "VIEW_3D":
                 view = area.spaces.active
                 view.region_3d.view_perspective = "CAMERA"
+                # The picture nearly fills a view of the usual size.
+                view.region_3d.view_camera_zoom = 14.0
                 view.shading.type, view.shading.color_type = "SOLID", "MATERIAL"
                 view.shading.show_shadows = view.shading.show_cavity = True
                 view.overlay.show_floor = view.overlay.show_axis_x = view.overlay.show_axis_y = False

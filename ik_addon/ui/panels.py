@@ -192,8 +192,10 @@ class IKCHAIN_PT_plot(ChainSubPanel, bpy.types.Panel):
         row.operator("ik_chain.save_plot", text="", icon="EXPORT")
         if plots.is_outdated(ob, chain, context.scene.frame_current_final):
             layout.label(text="Changed since: plot again", icon="INFO")
-        if (track.status != Status.OK).any() or track.residual.max() > SMALLEST_AXIS:
-            _draw_plot(layout, context, track, plots.picture(ob, chain))
+        if (track.status == Status.OK).all() and track.residual.max() <= SMALLEST_AXIS:
+            _draw_causes(layout, chain, track)
+            return
+        _draw_plot(layout, context, track, plots.picture(ob, chain))
         _draw_causes(layout, chain, track)
         worst = int(track.residual.argmax())
         size, frame = float(track.residual[worst]), int(track.frames[worst])
