@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -51,24 +52,26 @@ class Columns:
     seen: np.ndarray
 
 
-def columns(track: Track, most: int) -> Columns:
-    """The columns of a track: one a frame, or `most` of them for more frames than that.
-
-    A frame reaches half-way to its neighbours.
-    """
-    frames = np.asarray(track.frames, float)
+def edges(frames: np.ndarray) -> np.ndarray:
+    """``(F + 1,)`` where frames ``(F,)`` begin, half-way from the one before, and where the last ends."""
+    frames = np.asarray(frames, float)
     half = np.diff(frames) / 2.0 if len(frames) > 1 else np.array([0.5])
-    edges = np.concatenate(
-        [[frames[0] - half[0]], frames[:-1] + half[: len(frames) - 1], [frames[-1] + half[-1]]]
-    )
-    first = np.unique(np.linspace(0, len(frames), min(most, len(frames)), endpoint=False).astype(int))
-    last = np.append(first[1:], len(frames))
-    worst = np.array([a + int(np.argmax(track.residual[a:b])) for a, b in zip(first, last, strict=True)])
-    occurs = np.asarray(track.status)[:, None] == np.arange(len(Status))
+    inner = frames[:-1] + half[: len(frames) - 1]
+    return np.concatenate([[frames[0] - half[0]], inner, [frames[-1] + half[-1]]])
+
+
+def columns(track: Track, most: int) -> Columns:
+    """The columns of a track: one a frame, or `most` of them for more frames than that."""
+    residual, status = np.asarray(track.residual), np.asarray(track.status)
+    count = len(residual)
+    first = np.linspace(0, count, min(most, count), endpoint=False).astype(int)
+    stops = np.append(first, count)
+    worst = [a + int(np.argmax(residual[a:b])) for a, b in pairwise(stops.tolist())]
+    occurs = status[:, None] == np.arange(len(Status))
     return Columns(
-        edges[np.append(first, len(frames))],
-        np.asarray(track.residual)[worst],
-        np.asarray(track.status)[worst],
+        edges(track.frames)[stops],
+        residual[worst],
+        status[worst],
         np.logical_or.reduceat(occurs, first, axis=0),
     )
 

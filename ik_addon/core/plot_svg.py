@@ -11,7 +11,7 @@ from xml.sax.saxutils import escape
 import numpy as np
 
 from .job import Status
-from .plot import COLORS, Columns, axis_top, columns, frame_ticks, lanes, runs
+from .plot import COLORS, Columns, axis_top, columns, edges, frame_ticks, lanes, runs
 from .report import Track, frame_number, length_text
 
 # Pixels.
@@ -69,8 +69,8 @@ class _Scale:
 
 
 def _frame_range(tracks: Sequence[Track]) -> tuple[float, float]:
-    edges = [columns(track, len(track.frames)).edges for track in tracks]
-    return min(float(e[0]) for e in edges), max(float(e[-1]) for e in edges)
+    ends = [edges(track.frames)[[0, -1]].tolist() for track in tracks]
+    return min(first for first, _ in ends), max(last for _, last in ends)
 
 
 def _text(text: str) -> str:

@@ -11,22 +11,15 @@ import textwrap
 from typing import Any
 
 import bpy
-import numpy as np
 from bl_ui.generic_ui_list import draw_ui_list  # type: ignore[import-not-found]
 
 from .. import ops
-from ..blender import plots
 from ..blender.chain_bones import uses_pole
 from ..blender.chains import is_from_library
 from ..blender.handling import nearest_free_bone
-from ..core.job import Status
-from ..core.plot import SMALLEST_AXIS, axis_top, lanes
 
 # Widths of a character and of the panel's margins, in pixels at a resolution scale of 1.
 CHARACTER, MARGIN = 6.5, 70
-# Of a plot: what the panel takes of the width of the sidebar; a button's height, by which Blender sizes
-# an icon; and the largest plot in such heights.
-PLOT_MARGIN, UNIT, LARGEST_PLOT = 46, 20, 20.0
 
 
 def active_chain(context: bpy.types.Context) -> Any:
@@ -144,11 +137,11 @@ class IKCHAIN_PT_result(ChainSubPanel, bpy.types.Panel):
         """Status and residual as text; what is wrong with a broken chain."""
         chain = active_chain(context)
         status = bpy.types.UILayout.enum_item_name(chain, "status", chain.status)
-        _draw_field(self.layout, "Status", status, **status_icon(chain))
+        draw_field(self.layout, "Status", status, **status_icon(chain))
         if chain.status == "BROKEN":
             _draw_message(self.layout, context, chain.message)
         else:
-            _draw_field(self.layout, "Residual", length_text(context.scene, chain.residual))
+            draw_field(self.layout, "Residual", length_text(context.scene, chain.residual))
 
 
 def _draw_message(layout: Any, context: bpy.types.Context, message: str) -> None:
@@ -161,7 +154,7 @@ def _draw_message(layout: Any, context: bpy.types.Context, message: str) -> None
         box.label(text=line, icon="BLANK1" if number else "ERROR")
 
 
-def _draw_field(layout: Any, label: str, text: str, **icon: int) -> None:
+def draw_field(layout: Any, label: str, text: str, **icon: int) -> None:
     """A label and a text where `use_property_split` would put a name and its value."""
     split = layout.split(factor=0.4)
     name = split.row()
@@ -174,65 +167,6 @@ def length_text(scene: bpy.types.Scene, metres: float) -> str:
     """A length in the units of the scene."""
     units = scene.unit_settings
     return bpy.utils.units.to_string(units.system, "LENGTH", metres * units.scale_length, precision=6)
-
-
-class IKCHAIN_PT_plot(ChainSubPanel, bpy.types.Panel):
-    """The residual over frames, as it was last measured."""
-
-    bl_label = "Residual over Frames"
-
-    def draw(self, context: bpy.types.Context) -> None:
-        """What measures it; of a chain that was measured its plot, the largest residual, the causes."""
-        layout, ob, chain = self.layout, context.object, active_chain(context)
-        row = layout.row(align=True)
-        row.operator("ik_chain.plot_residual")
-        track = plots.track_of(ob, chain)
-        if track is None:
-            return
-        row.operator("ik_chain.save_plot", text="", icon="EXPORT")
-        if plots.is_outdated(ob, chain, context.scene.frame_current_final):
-            layout.label(text="Changed since: plot again", icon="INFO")
-        if (track.status == Status.OK).all() and track.residual.max() <= SMALLEST_AXIS:
-            _draw_causes(layout, chain, track)
-            return
-        _draw_plot(layout, context, track, plots.picture(ob, chain))
-        _draw_causes(layout, chain, track)
-        worst = int(track.residual.argmax())
-        size, frame = float(track.residual[worst]), int(track.frames[worst])
-        jump = layout.operator("wm.context_set_int", text=f"Go to Largest: Frame {frame}")
-        jump.data_path, jump.value = "scene.frame_current", frame
-        _draw_field(layout, "Largest", length_text(context.scene, size))
-        _draw_field(layout, "Mean", length_text(context.scene, float(track.residual.mean())))
-
-
-def _draw_plot(layout: Any, context: bpy.types.Context, track: Any, picture: int) -> None:
-    """The picture between the ends of its axes."""
-    if not picture:
-        return
-    column = layout.column(align=True)
-    column.label(text=length_text(context.scene, axis_top(track)))
-    width = context.region.width / context.preferences.system.ui_scale - PLOT_MARGIN
-    column.template_icon(icon_value=picture, scale=min(max(width / UNIT, 4.0), LARGEST_PLOT))
-    ends = column.row()
-    ends.label(text=f"{track.frames[0]:g}")
-    last = ends.row()
-    last.alignment = "RIGHT"
-    last.label(text=f"{track.frames[-1]:g}")
-
-
-def _draw_causes(layout: Any, chain: Any, track: Any) -> None:
-    """The statuses with their colours and numbers of frames: lanes from top to bottom, then OK."""
-    column = layout.column(align=True)
-    counts = np.bincount(track.status, minlength=len(Status))
-    for status in (*lanes(track), Status.OK):
-        if not counts[status]:
-            continue
-        split = column.split(factor=0.75)
-        name = bpy.types.UILayout.enum_item_name(chain, "status", status.name)
-        split.label(text=name, icon_value=plots.swatch(status))
-        number = split.row()
-        number.alignment = "RIGHT"
-        number.label(text=str(counts[status]))
 
 
 class IKCHAIN_PT_solver(ChainSubPanel, bpy.types.Panel):
@@ -280,7 +214,7 @@ def _draw_limit_mode(column: Any, chain: Any, ob: bpy.types.Object) -> None:
         column.prop_search(chain, "move_bone", ob.data, "bones", text="Bone")
         chosen = "" if chain.move_bone else nearest_free_bone(ob, chain)
         if chosen:
-            _draw_field(column, "", f"moves '{chosen}'")
+            draw_field(column, "", f"moves '{chosen}'")
         column.prop(chain, "move_max", text="Largest")
     elif chain.limit_mode == "STRETCH":
         column.prop(chain, "stretch_max", text="Largest")
@@ -409,7 +343,6 @@ CLASSES = (
     IKCHAIN_UL_chains,
     IKCHAIN_PT_main,
     IKCHAIN_PT_result,
-    IKCHAIN_PT_plot,
     IKCHAIN_PT_target,
     IKCHAIN_PT_pole,
     IKCHAIN_PT_solver,

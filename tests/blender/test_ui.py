@@ -14,7 +14,7 @@ from rig_state import dump, make_empty, make_rig
 from ik_addon.blender import plots, ranges
 from ik_addon.core.job import Status
 from ik_addon.core.plot import axis_top
-from ik_addon.ui import panels
+from ik_addon.ui import panels, plot_panel
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -93,7 +93,7 @@ def rig(fresh: Any) -> bpy.types.Object:
 
 
 LIMB = ("solver", "root_bone", "end_bone", "use_tail")
-SECTIONS = [cls for cls in panels.CLASSES if issubclass(cls, bpy.types.Panel)]
+SECTIONS = [cls for cls in (*panels.CLASSES, *plot_panel.CLASSES) if issubclass(cls, bpy.types.Panel)]
 
 
 @pytest.mark.parametrize("panel", SECTIONS, ids=lambda panel: panel.__name__)
@@ -310,9 +310,9 @@ def measured(rig: bpy.types.Object, monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_the_plot_stands_between_its_axes_and_names_its_causes(
     rig: bpy.types.Object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    assert draw(panels.IKCHAIN_PT_plot, rig).labels() == [], "nothing is measured yet"
+    assert draw(plot_panel.IKCHAIN_PT_plot, rig).labels() == [], "nothing is measured yet"
     track = measured(rig, monkeypatch)
-    sheet = draw(panels.IKCHAIN_PT_plot, rig)
+    sheet = draw(plot_panel.IKCHAIN_PT_plot, rig)
     far = int((track.status == Status.TARGET_FAR).sum())
     assert 0 < far < 10
     largest, mean = (
@@ -331,7 +331,7 @@ def test_a_chain_that_is_always_on_target_needs_no_picture(
 ) -> None:
     bpy.ops.ik_chain.plot_residual(object="Rig", frame_start=1, frame_end=10)
     monkeypatch.setattr(plots, "picture", lambda *_: 77)
-    sheet = draw(panels.IKCHAIN_PT_plot, rig)
+    sheet = draw(plot_panel.IKCHAIN_PT_plot, rig)
     assert [name for name, _, _ in sheet.calls if name == "template_icon"] == []
     assert sheet.labels() == ["On Target", "10"]
 
@@ -342,10 +342,10 @@ def test_a_plot_of_a_chain_that_changed_says_so(
     measured(rig, monkeypatch)
     bpy.context.scene.frame_set(10)
     hint = "Changed since: plot again"
-    assert hint not in draw(panels.IKCHAIN_PT_plot, rig).labels()
+    assert hint not in draw(plot_panel.IKCHAIN_PT_plot, rig).labels()
     rig.ik_chains[0].target_location.z = -0.7
     bpy.context.view_layer.update()
-    assert hint in draw(panels.IKCHAIN_PT_plot, rig).labels()
+    assert hint in draw(plot_panel.IKCHAIN_PT_plot, rig).labels()
 
 
 def test_a_broken_chain_says_why_in_lines_that_fit(rig: bpy.types.Object) -> None:

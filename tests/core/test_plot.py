@@ -150,7 +150,7 @@ def lanes_at(row: ElementTree.Element, x: float) -> set[Status]:
 @given(tracks())
 def test_height_and_colour_of_every_frame_are_its_residual_and_status(one: SimpleNamespace) -> None:
     (row,) = rows(residual_svg([one], "shot"))
-    edges, top = plot.columns(one, len(one.frames)).edges, plot.axis_top(one)
+    edges, top = plot.edges(one.frames), plot.axis_top(one)
     for place, status in enumerate(one.status.tolist()):
         x = LEFT + INNER * (edges[place : place + 2].mean() - edges[0]) / (edges[-1] - edges[0])
         height = PLOT * one.residual[place] / top

@@ -21,7 +21,7 @@ def is_color(pixels: np.ndarray, status: Status) -> np.ndarray:
 
 def pixel_of(one: SimpleNamespace, place: int, size: int) -> int:
     """The column of pixels in the middle of a frame."""
-    edges = plot.columns(one, len(one.frames)).edges
+    edges = plot.edges(one.frames)
     middle = edges[place : place + 2].mean()
     return min(int(size * (middle - edges[0]) / (edges[-1] - edges[0])), size - 1)
 
