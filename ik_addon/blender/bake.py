@@ -66,6 +66,7 @@ class BakeReport:
         gimbal_lock: bones with frames that want another rotation mode.
         keys: number of keys that were set on bones.
         notes: what else a user should know, in sentences.
+        tracks: results of the baked chains over the key frames, as they were solved.
     """
 
     chains: list[dict[str, Any]] = field(default_factory=list)
@@ -73,6 +74,7 @@ class BakeReport:
     gimbal_lock: list[GimbalLock] = field(default_factory=list)
     keys: int = 0
     notes: list[str] = field(default_factory=list)
+    tracks: list[ChainTrack] = field(default_factory=list)
 
 
 def key_frames(options: BakeOptions) -> np.ndarray:
@@ -140,6 +142,7 @@ def _baked_chains(
             report.skipped.append(Skipped(ob.name, chain.name, idle))
         else:
             report.chains.append(summary(track))
+            report.tracks.append(track)
             report.notes.extend(_carried(track))
             baked.append(place)
     return baked

@@ -12,7 +12,7 @@ import traceback
 import bpy
 from bpy.app.handlers import persistent
 
-from . import anchors, live
+from . import anchors, live, plots
 from .state import STATE
 from .structure import structure
 
@@ -81,6 +81,7 @@ def ik_chains_depsgraph_update(_scene: bpy.types.Scene, depsgraph: bpy.types.Dep
 def ik_chains_load(_path: str) -> None:
     """Forget the file before, and solve the one that was loaded."""
     STATE.clear()
+    plots.forget()
     rigs = [ob for group in live.rig_groups() for ob in group]
     if not rigs:
         return
@@ -119,6 +120,7 @@ def register() -> None:
 def unregister() -> None:
     """Take the handlers away, also those that an earlier copy of the module left behind."""
     STATE.clear()
+    plots.forget()
     for name, handler in HANDLERS:
         handlers = getattr(bpy.app.handlers, name)
         for other in [h for h in handlers if getattr(h, "__name__", "") == handler.__name__]:

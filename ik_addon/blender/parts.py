@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import time
 from contextlib import suppress
@@ -15,6 +16,21 @@ LEFTOVER_SECONDS = 3600.0
 def temporary(path: Path, pid: int) -> Path:
     """The name under which process `pid` writes `path` before it moves it into place."""
     return path.with_name(f".{path.name}.{pid}.part")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file, whole or not at all.
+
+    Raises:
+        OSError: when it cannot be written; `path` is as it was then.
+    """
+    part = temporary(path, os.getpid())
+    try:
+        sweep(path)
+        part.write_text(text, "utf-8")
+        os.replace(part, path)
+    finally:
+        discard(path, os.getpid())
 
 
 def discard(path: Path, pid: int) -> None:

@@ -32,6 +32,7 @@ class Options:
         output: folder to write to; in_place: write over the input.
         jobs: how many files are worked on at a time.
         json: result lines instead of text on standard output; report: file for result lines.
+        plot: file for the plot of the only input, an empty string for none; None: beside the report.
         fail_above: largest residual in metres that is no failure, or None.
         enable_autoexec: let the scripts in .blend files run.
         in_process: work in this process, not in one process a file.
@@ -50,6 +51,7 @@ class Options:
     jobs: int = 1
     json: bool = False
     report: Path | None = None
+    plot: str | None = None
     fail_above: float | None = None
     enable_autoexec: bool = False
     in_process: bool = False
@@ -59,7 +61,12 @@ class Options:
         """Whether the verb writes files."""
         return self.verb in ("setup", "bake")
 
-    def arguments(self, file: str, report: Path) -> list[str]:
+    @property
+    def plots(self) -> bool:
+        """Whether the verb solves a range of frames, and plots it beside its report."""
+        return self.verb in ("check", "bake")
+
+    def arguments(self, file: str, report: Path, plot: Path | None) -> list[str]:
         """The command line that does the same to one file, in its own process, with a report."""
         values: dict[str, object] = {
             "config": self.config,
@@ -70,6 +77,7 @@ class Options:
             "output": self.output,
             "fail-above": self.fail_above,
             "report": report,
+            "plot": plot or "",
         }
         switches = {
             "in-place": self.in_place,
@@ -117,7 +125,13 @@ def _parser(program: str, file_is_open: bool) -> argparse.ArgumentParser:
     )
     common.add_argument("--jobs", metavar="N", type=_positive, default=1, help="files worked on at a time")
     common.add_argument("--json", action="store_true", help="print one JSON object a file, a line each")
-    common.add_argument("--report", metavar="FILE", type=Path, help="write these lines to FILE as well")
+    common.add_argument(
+        "--report",
+        metavar="FILE",
+        type=Path,
+        help="write these lines to FILE as well; check and bake plot the residuals beside it",
+    )
+    common.add_argument("--plot", help=argparse.SUPPRESS)
     common.add_argument(
         "--enable-autoexec", action="store_true", help="let scripts and scripted drivers of .blend files run"
     )

@@ -13,7 +13,7 @@ from tempfile import TemporaryDirectory
 
 from ..blender import parts
 from .arguments import Options
-from .outputs import destination, refusals
+from .outputs import destination, plot_paths, refusals
 from .results import BAD_INPUT, FAULT, Result
 
 POLL_SECONDS = 0.02
@@ -22,15 +22,17 @@ POLL_SECONDS = 0.02
 class _Worker:
     """The process of one file, its report and its log, both in `folder`."""
 
-    def __init__(self, file: str, options: Options, command: Sequence[str], folder: Path) -> None:
+    def __init__(
+        self, file: str, options: Options, command: Sequence[str], folder: Path, plot: Path | None
+    ) -> None:
         self.file = file
-        self.output = destination(file, options)
+        self.written = [path for path in (destination(file, options), plot) if path is not None]
         self.report = folder / "report"
         self.log = folder / "log"
         folder.mkdir()
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [*command, *options.arguments(file, self.report)],
+                [*command, *options.arguments(file, self.report, plot)],
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -58,8 +60,8 @@ class _Worker:
         self.clean()
 
     def clean(self) -> None:
-        if self.output is not None:
-            parts.discard(self.output, self.process.pid)
+        for path in self.written:
+            parts.discard(path, self.process.pid)
 
 
 def _ending(code: int) -> str:
@@ -74,7 +76,7 @@ def results_of_all(options: Options, command: Sequence[str]) -> Generator[Result
     Args:
         command: starts this same program in a process of its own.
     """
-    refused = refusals(options)
+    refused, plots = refusals(options), plot_paths(options)
     done = {
         place: Result(options.files[place], status=BAD_INPUT, error=why) for place, why in refused.items()
     }
@@ -87,7 +89,7 @@ def results_of_all(options: Options, command: Sequence[str]) -> Generator[Result
                 while waiting and len(running) < options.jobs:
                     place = waiting.pop(0)
                     running[place] = _Worker(
-                        options.files[place], options, command, Path(folder) / str(place)
+                        options.files[place], options, command, Path(folder) / str(place), plots[place]
                     )
                 for place in [place for place, worker in running.items() if worker.is_done()]:
                     done[place] = running.pop(place).result()

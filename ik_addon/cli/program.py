@@ -8,7 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Generator, Iterator, Sequence
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from importlib.util import find_spec
 from typing import TextIO
@@ -16,7 +16,7 @@ from typing import TextIO
 from .. import ADDON_ID, register, unregister
 from .arguments import Options, parse
 from .jobs import results_of_all
-from .outputs import refusals
+from .outputs import plot_paths, refusals
 from .results import BAD_INPUT, Result, text, totals, worst
 
 PACKAGE = __package__.rpartition(".")[0]
@@ -90,12 +90,12 @@ def _results_here(options: Options, is_open: bool = False) -> Generator[Result, 
     """Work on the files one after another in the Blender of this process."""
     from .work import work
 
-    refused = refusals(options)
+    refused, plots = refusals(options), plot_paths(options)
     for place, file in enumerate(options.files):
         if place in refused:
             yield Result(file, status=BAD_INPUT, error=refused[place])
         else:
-            yield work(file, options, is_open)
+            yield work(file, options, is_open, plots[place])
 
 
 @contextmanager
@@ -128,6 +128,10 @@ def _show(options: Options, found: Generator[Result, None, None], out: TextIO) -
             except OSError as error:
                 print(f"ik_addon: {options.report}: cannot be written: {error.strerror}", file=sys.stderr)
                 return BAD_INPUT
+        # A plot of the run before would pass for one of this run, should this one make none.
+        for plot in filter(None, plot_paths(options)):
+            with suppress(OSError):
+                plot.unlink(missing_ok=True)
         for result in found:
             statuses.append(result.status)
             _print(options, result, out)

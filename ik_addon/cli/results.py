@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from ..core.report import length_text
+
 DONE, FAULT, BAD_INPUT, ABOVE = range(4)
 # The worst first: a file that could not be worked on is worse than a chain that misses.
 SEVERITY = (FAULT, BAD_INPUT, ABOVE, DONE)
@@ -23,6 +25,7 @@ class Result:
         warnings: sentences on what was read but may not be as its author saw it.
         blender: version; seconds: time that the file took.
         chains: report of each chain: armature, chain, solver, frames, residual_max, ...
+        plot: the picture of the residuals that was written.
         config: the rig configuration that `inspect` prints.
     """
 
@@ -34,6 +37,7 @@ class Result:
     blender: str | None = None
     seconds: float = 0.0
     chains: list[dict[str, Any]] = field(default_factory=list)
+    plot: str | None = None
     config: dict[str, Any] | None = None
 
     def line(self) -> str:
@@ -69,7 +73,8 @@ def text(result: Result) -> str:
     count = len(result.chains)
     said = f"{count} chain{'' if count == 1 else 's'}, {result.seconds:.2f} s"
     head = f"{result.file}: {said}" + (f", written to {result.output}" if result.output else "")
-    notes = [f"  warning: {warning}" for warning in result.warnings]
+    notes = [f"  plot: {result.plot}"] if result.plot else []
+    notes += [f"  warning: {warning}" for warning in result.warnings]
     if result.status == ABOVE:
         notes.append(f"  failed: {result.error}".replace(f"{result.file}: ", ""))
     return "\n".join([head, *_table(result.chains), *notes])
@@ -86,9 +91,9 @@ def _table(chains: list[dict[str, Any]]) -> list[str]:
                 chain["chain"],
                 chain["solver"],
                 f"{first:g}" if first == last else f"{first:g}-{last:g}",
-                f"{chain['residual_max']:.6f} m",
+                length_text(chain["residual_max"]),
                 f"{chain['residual_max_frame']:g}",
-                f"{chain['residual_mean']:.6f} m",
+                length_text(chain["residual_mean"]),
                 ", ".join(name if len(statuses) == 1 else f"{name} {count}" for name, count in statuses),
             )
         )

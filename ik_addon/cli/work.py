@@ -12,15 +12,18 @@ from typing import Any
 
 import bpy
 
-from ..blender import bake, config, files, ranges
+from ..blender import bake, config, files, parts, ranges
 from ..blender.bake_checks import BakeError
 from ..blender.chain_bones import ChainError
-from ..core.report import summary
+from ..core.plot_svg import residual_svg
+from ..core.report import frame_number, summary
 from . import results
 from .arguments import Options
 from .outputs import destination
 from .results import Result
 
+# What a verb found on each of its frames, for a plot; empty where it looked at one frame only.
+Tracks = Sequence[ranges.ChainTrack]
 # Frames that a warning lists.
 FEW = 5
 
@@ -32,17 +35,22 @@ class WorkError(ValueError):
 BAD_INPUT = (files.FileError, config.ConfigError, ChainError, BakeError, WorkError)
 
 
-def work(file: str, options: Options, is_open: bool = False) -> Result:
+def work(file: str, options: Options, is_open: bool = False, plot: Path | None = None) -> Result:
     """Do a verb on one file; never raises.
 
     Args:
         file: its name; is_open: Blender has opened it already.
+        plot: the file for a plot of the residuals of `check` and `bake`, if any.
     """
     started = time.perf_counter()
     result = Result(file, blender=bpy.app.version_string)
     try:
         _prepare(result, options, is_open)
-        VERBS[options.verb](result, options)
+        tracks = VERBS[options.verb](result, options)
+        if plot is not None and tracks:
+            _plot(result, tracks, plot)
+        if options.writes:
+            _write(result, options)
     except BAD_INPUT as error:
         result.status, result.error = results.BAD_INPUT, _with_file(file, str(error))
     except Exception as error:  # noqa: BLE001 - a fault in one file must not end the others
@@ -73,26 +81,28 @@ def _prepare(result: Result, options: Options, is_open: bool) -> None:
             )
 
 
-def _setup(result: Result, options: Options) -> None:
+def _setup(result: Result, _options: Options) -> Tracks:
     _report_now(result)
-    _write(result, options)
+    return ()
 
 
-def _inspect(result: Result, options: Options) -> None:
+def _inspect(result: Result, _options: Options) -> Tracks:
     result.config = config.dump(_armatures(""))
     _report_now(result)
+    return ()
 
 
-def _check(result: Result, options: Options) -> None:
+def _check(result: Result, options: Options) -> Tracks:
     first, last = _frames(options)
     frames = [float(frame) for frame in range(first, last + 1, options.step)]
     tracks = _solved(_chosen(options), frames, first if options.carry_bend else None)
     chosen = [track for track in tracks if fnmatchcase(track.chain, options.chains)]
     result.chains = [_chain_line(track) for track in chosen]
     _judge(result, options, [track for track in chosen if track.message])
+    return chosen
 
 
-def _bake(result: Result, options: Options) -> None:
+def _bake(result: Result, options: Options) -> Tracks:
     rigs, frames = _chosen(options), _frames(options)
     wanted = bake.BakeOptions(frames, options.step, options.chains, options.carry_bend)
     report = ranges.run(bake.bake(bpy.context.scene, rigs, wanted))
@@ -104,7 +114,7 @@ def _bake(result: Result, options: Options) -> None:
     left = {(s.armature, s.chain) for s in report.skipped}
     now = _solved(rigs, [float(frames[0])]) if left else []
     _judge(result, options, [t for t in now if t.message and (t.armature, t.chain) in left])
-    _write(result, options)
+    return report.tracks
 
 
 def _gimbal_lock(lock: bake.GimbalLock) -> str:
@@ -167,6 +177,16 @@ def _judge(result: Result, options: Options, broken: Sequence[ranges.ChainTrack]
     if above:
         result.status = results.ABOVE
         result.error = f"{result.file}: above {options.fail_above:g} m: {', '.join(above)}"
+
+
+def _plot(result: Result, tracks: Tracks, path: Path) -> None:
+    first, last = (frame_number(frame) for frame in tracks[0].frames[[0, -1]])
+    frames = f"frames {first} to {last}" if first != last else f"frame {first}"
+    try:
+        parts.write_text(path, residual_svg(tracks, f"{Path(result.file).name}: residual, {frames}"))
+    except OSError as error:
+        raise files.FileError(f"{path}: cannot be written: {error.strerror or error}") from error
+    result.plot = str(path)
 
 
 def _write(result: Result, options: Options) -> None:

@@ -55,6 +55,17 @@ def summary(track: Track) -> dict[str, Any]:
     }
 
 
+def length_text(metres: float) -> str:
+    """A length for people: millimetres to the thousandth, metres from one metre up."""
+    if metres == 0.0:
+        return "0 mm"
+    if metres >= 1.0:
+        return f"{metres:.4f} m" if metres < 1e6 else f"{metres:.4g} m"
+    if metres < 0.5e-6:
+        return "<0.001 mm"
+    return f"{1000.0 * metres:.3f} mm"
+
+
 def frame_number(frame: float) -> int | float:
     """A frame for JSON: whole ones without a decimal point."""
     return int(frame) if float(frame).is_integer() else float(frame)

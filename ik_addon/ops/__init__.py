@@ -3,9 +3,10 @@
 
 import bpy
 
-from . import bake_ops, chain_ops, drag_op, snap_ops, space_ops
+from . import bake_ops, chain_ops, drag_op, plot_ops, snap_ops, space_ops
 
 draw_bake_settings = bake_ops.draw_settings
 
-CLASSES = (*chain_ops.CLASSES, *snap_ops.CLASSES, *space_ops.CLASSES, *drag_op.CLASSES, *bake_ops.CLASSES)
+MODULES = (chain_ops, snap_ops, space_ops, drag_op, bake_ops, plot_ops)
+CLASSES = [cls for module in MODULES for cls in module.CLASSES]
 register, unregister = bpy.utils.register_classes_factory(CLASSES)

@@ -3,10 +3,11 @@
 
 # mypy: disable-error-code="valid-type"
 
+import glob
 from typing import TYPE_CHECKING
 
 import bpy
-from bpy.props import StringProperty
+from bpy.props import EnumProperty, StringProperty
 
 from ..blender.bake_checks import BakeError
 from ..blender.chain_bones import ChainError
@@ -46,11 +47,14 @@ class RigOperator(_Base):
             return {"CANCELLED"}
         return {"FINISHED"}
 
-    def rig(self, context: bpy.types.Context) -> bpy.types.Object:
+    def rig(self, context: bpy.types.Context, edits: bool = True) -> bpy.types.Object:
         """The armature object to work on.
 
+        Args:
+            edits: it is going to be changed, which a linked one cannot.
+
         Raises:
-            ChainError: when there is none, or it cannot be edited now.
+            ChainError: when there is none, or it cannot be worked on now.
         """
         ob = named_object(self.object) if self.object else context.object
         if ob is None:
@@ -59,7 +63,7 @@ class RigOperator(_Base):
             raise ChainError(f"'{ob.name}' is not an armature object")
         if ob.mode == "EDIT":
             raise ChainError(f"'{ob.name}' is in Edit Mode, where bones have no pose: leave it first")
-        if not ob.is_editable:
+        if edits and not ob.is_editable:
             raise ChainError(f"'{ob.name}' is linked: make a library override to edit its chains")
         return ob
 
@@ -97,6 +101,26 @@ class ChainOperator(RigOperator):
         if not 0 <= ob.ik_chains_index < len(ob.ik_chains):
             raise ChainError(f"'{ob.name}' has no active IK chain: select one or give its name")
         return ob.ik_chains_index
+
+
+class ScopeOperator(ChainOperator):
+    """An operator on one chain, or on all chains, of one armature object."""
+
+    scope: EnumProperty(
+        name="Chains",
+        description="Which chains are meant when none is given by name",
+        items=(
+            ("ACTIVE", "Active", "The active chain of the object"),
+            ("ALL", "All", "All chains of the object"),
+        ),
+        default="ACTIVE",
+    )
+
+    def pattern(self, ob: bpy.types.Object) -> str | None:
+        """What `bake` takes for the chosen chains."""
+        if self.scope == "ALL" and not self.chain:
+            return None
+        return glob.escape(ob.ik_chains[self.index(ob)].name)
 
 
 def named_object(name: str) -> bpy.types.Object:

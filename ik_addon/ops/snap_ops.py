@@ -6,6 +6,7 @@ import math
 import bpy
 
 from ..blender import snap
+from ..core.report import length_text
 from .common import ChainOperator
 
 # Beyond these, in metres and radians, the poses are seen to differ.
@@ -39,7 +40,7 @@ keyed where they are animated"""
         ob = self.rig(context)
         done = snap.ik_to_fk(ob, self.index(ob), context.scene)
         if done.offset > OFFSET or done.angle > ANGLE:
-            apart = f"{done.offset:.3g} m and {math.degrees(done.angle):.2f}°"
+            apart = f"{length_text(done.offset)} and {math.degrees(done.angle):.2f}°"
             text = f"The settings of the chain allow no pose nearer to FK than {apart}"
             if done.is_smoothed:
                 text = f"The target is at the FK pose, but Smooth Frames keeps the limb {apart} away from it"

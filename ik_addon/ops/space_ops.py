@@ -12,6 +12,7 @@ from ..blender import snap, spaces, target_objects
 from ..blender.chain_bones import ChainError
 from ..blender.properties import POLE_MODES, SPACES
 from ..blender.space_samples import PARTS, Space, custom_of
+from ..core.report import length_text
 from .common import ChainOperator, named_object
 from .snap_ops import ANGLE, OFFSET
 
@@ -154,7 +155,7 @@ class IKCHAIN_OT_place_pole(ChainOperator, bpy.types.Operator):
         if done.offset > OFFSET or done.angle > ANGLE:
             self.report(
                 {"WARNING"},
-                f"No pole holds the limb nearer to where it was than {done.offset:.3g} m and "
+                f"No pole holds the limb nearer to where it was than {length_text(done.offset)} and "
                 f"{math.degrees(done.angle):.2f}°",
             )
 

@@ -3,6 +3,8 @@
 
 import bpy
 
-from . import gizmos, panels
+from . import gizmos, panels, plot_panel
 
-register, unregister = bpy.utils.register_classes_factory((*panels.CLASSES, *gizmos.CLASSES))
+register, unregister = bpy.utils.register_classes_factory(
+    (*panels.CLASSES, *plot_panel.CLASSES, *gizmos.CLASSES)
+)

@@ -105,7 +105,9 @@ class IKCHAIN_PT_main(ChainPanel, bpy.types.Panel):
         if chain is None:
             return
         layout.use_property_split = True
-        layout.prop(chain, "influence")
+        value = layout.row()
+        value.active = not chain.mute
+        value.prop(chain, "influence")
         row = layout.row(align=True)
         row.operator("ik_chain.snap_fk")
         row.operator("ik_chain.snap_ik")
@@ -135,11 +137,11 @@ class IKCHAIN_PT_result(ChainSubPanel, bpy.types.Panel):
         """Status and residual as text; what is wrong with a broken chain."""
         chain = active_chain(context)
         status = bpy.types.UILayout.enum_item_name(chain, "status", chain.status)
-        _draw_field(self.layout, "Status", status, **status_icon(chain))
+        draw_field(self.layout, "Status", status, **status_icon(chain))
         if chain.status == "BROKEN":
             _draw_message(self.layout, context, chain.message)
         else:
-            _draw_field(self.layout, "Residual", length_text(context.scene, chain.residual))
+            draw_field(self.layout, "Residual", length_text(context.scene, chain.residual))
 
 
 def _draw_message(layout: Any, context: bpy.types.Context, message: str) -> None:
@@ -152,7 +154,7 @@ def _draw_message(layout: Any, context: bpy.types.Context, message: str) -> None
         box.label(text=line, icon="BLANK1" if number else "ERROR")
 
 
-def _draw_field(layout: Any, label: str, text: str, **icon: int) -> None:
+def draw_field(layout: Any, label: str, text: str, **icon: int) -> None:
     """A label and a text where `use_property_split` would put a name and its value."""
     split = layout.split(factor=0.4)
     name = split.row()
@@ -212,7 +214,7 @@ def _draw_limit_mode(column: Any, chain: Any, ob: bpy.types.Object) -> None:
         column.prop_search(chain, "move_bone", ob.data, "bones", text="Bone")
         chosen = "" if chain.move_bone else nearest_free_bone(ob, chain)
         if chosen:
-            _draw_field(column, "", f"moves '{chosen}'")
+            draw_field(column, "", f"moves '{chosen}'")
         column.prop(chain, "move_max", text="Largest")
         column.prop(chain, "move_smooth", text="Smooth")
     elif chain.limit_mode == "STRETCH":

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import bpy
 import numpy as np
@@ -18,10 +19,12 @@ import pytest
 from ik_addon.blender import config, files, parts
 from ik_addon.cli import arguments, jobs, outputs, results
 from ik_addon.cli.work import work
+from ik_addon.core.report import length_text
 
 ROOT = Path(__file__).parents[2]
 LEG = {"name": "leg", "root_bone": "thigh", "end_bone": "foot", "use_tail": False}
-KEYS = {"file", "output", "status", "error", "warnings", "blender", "seconds", "chains"}
+KEYS = {"file", "output", "status", "error", "warnings", "blender", "seconds", "chains", "plot"}
+SVG_TEXT = "{http://www.w3.org/2000/svg}text"
 CHAIN_KEYS = {
     "armature",
     "chain",
@@ -320,12 +323,15 @@ def test_a_worker_is_asked_the_same() -> None:
         *("--json", "--", "-a.blend", "b.blend"),
     )
     assert asked.files == ("-a.blend", "b.blend") and asked.frames == (-7, 3)
-    one = options(*asked.arguments("-a.blend", Path("line")))
+    one = options(*asked.arguments("-a.blend", Path("line"), Path("plot.svg")))
     kept = ("verb", "config", "frames", "step", "carry_bend", "chains", "armature", "fail_above")
     kept += ("enable_autoexec",)
     assert one.carry_bend
     assert {key: getattr(one, key) for key in kept} == {key: getattr(asked, key) for key in kept}
     assert (one.files, one.report, one.in_process) == (("-a.blend",), Path("line"), True)
+    assert outputs.plot_paths(one) == [Path("plot.svg")]
+    without = options(*asked.arguments("-a.blend", Path("line"), None))
+    assert outputs.plot_paths(without) == [None]
 
 
 def test_no_output_hurts_an_input_or_another_output(tmp_path: Path) -> None:
@@ -361,6 +367,87 @@ def test_text_for_people(character: Path, rig_json: Path) -> None:
     assert text[1].split()[:4] == ["armature", "chain", "solver", "frames"]
     assert text[2].split()[:4] == ["Figure", "leg", "TWO_BONE", "1-12"] and "TARGET_FAR" in text[2]
     assert results.text(do("check", "no.blend")) == "no.blend: error: does not exist"
+
+
+# The plot beside the report.
+
+
+def plots(*argv: object) -> list[str | None]:
+    return [path and path.as_posix() for path in outputs.plot_paths(options(*argv))]
+
+
+def test_a_plot_lies_beside_the_report_and_has_its_name() -> None:
+    assert plots("check", "a/walk.blend", "--report", "out/report.json") == ["out/report.svg"]
+    assert plots("check", "walk.blend", "--report", "out/v1.2.jsonl") == ["out/v1.2.svg"]
+    assert plots("check", "walk.blend", "--report", "lines") == ["lines.svg"]
+    assert plots("check", "walk.blend", "--report", "odd.svg") == ["odd.svg.svg"]
+    several = ("a/walk.blend", "b/Walk.fbx", "walk-2.bvh", "run.blend")
+    assert plots("bake", *several, "--output", "o", "--report", "r.json") == [
+        "r.walk.svg",
+        "r.Walk-2.svg",
+        "r.walk-2-2.svg",
+        "r.run.svg",
+    ]
+
+
+def test_no_plot_without_a_range_or_a_report_that_is_a_file() -> None:
+    assert plots("check", "a.blend") == plots("bake", "a.blend", "--output", "o") == [None]
+    assert plots("check", "a.blend", "--report", os.devnull) == [None]
+    assert plots("inspect", "a.blend", "--report", "r.json") == [None]
+    assert plots("setup", "a.blend", "--config", "r", "--output", "o", "--report", "r.json") == [None]
+
+
+@pytest.mark.parametrize("verb", ["check", "bake"])
+@pytest.mark.parametrize("way", [(), ("--in-process",)])
+def test_check_and_bake_plot_beside_the_report(
+    character: Path, rig_json: Path, tmp_path: Path, verb: str, way: tuple[str, ...]
+) -> None:
+    out = ("--output", tmp_path / "out") if verb == "bake" else ()
+    report, plot = tmp_path / "report.json", tmp_path / "report.svg"
+    run = program(verb, character, "--config", rig_json, *out, "--report", report, "--json", *way)
+    (line,) = lines(run)
+    assert (run.returncode, line["plot"]) == (0, str(plot))
+    assert report.read_text() == run.stdout
+    shown = ["".join(text.itertext()) for text in ElementTree.parse(plot).iter(SVG_TEXT)]
+    assert shown[0] == "figure.blend: residual, frames 1 to 12"
+    (chain,) = line["chains"]
+    assert f"max {length_text(chain['residual_max'])} at frame 12, mean" in " ".join(shown)
+    assert "Figure / leg" in shown[3] and {"OK", "TARGET_FAR"} <= set(shown)
+    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix in (".svg", ".part")) == [
+        "report.svg"
+    ]
+
+
+def test_files_that_fail_have_no_plot_also_not_that_of_the_last_run(
+    character: Path, rig_json: Path, tmp_path: Path
+) -> None:
+    report = tmp_path / "report.json"
+    base = ("--config", rig_json, "--report", report, "--json")
+    found = lines(program("check", character, tmp_path / "none.blend", *base))
+    assert [line["plot"] for line in found] == [str(tmp_path / "report.figure.svg"), None]
+    (tmp_path / "report.svg").write_text("of the run before")
+    (line,) = lines(program("check", tmp_path / "none.blend", *base))
+    assert line["plot"] is None and not (tmp_path / "report.svg").exists()
+
+
+def test_a_plot_that_cannot_be_written_is_an_error_and_leaves_nothing(
+    character: Path, rig_json: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "report.svg").mkdir()
+    asked = options("bake", character, "--config", rig_json, "--output", tmp_path / "out")
+    result = work(asked.files[0], asked, plot=tmp_path / "report.svg")
+    assert result.status == results.BAD_INPUT and result.plot is None
+    assert result.error.startswith(f"{character}: {tmp_path / 'report.svg'}: cannot be written: ")
+    assert not (tmp_path / "out").exists()
+    assert not [name for name in os.listdir(tmp_path) if name.endswith(".part")]
+
+
+def test_text_shows_lengths_as_people_read_them(character: Path, rig_json: Path, tmp_path: Path) -> None:
+    asked = options("check", character, "--config", rig_json, "--frames", "4:6")
+    result = work(asked.files[0], asked, plot=tmp_path / "report.svg")
+    text = results.text(result).splitlines()
+    assert " mm " in text[2] and "0.000000 m" not in text[2]
+    assert text[3] == f"  plot: {tmp_path / 'report.svg'}"
 
 
 # One process a file.
@@ -436,7 +523,7 @@ runpy.run_module("ik_addon", run_name="__main__", alter_sys=True)
 
 
 def worker(body: str) -> list[str]:
-    """A command in place of the program, for how it may end. It knows its file, report and output."""
+    """A command in place of the program, for how it may end. It knows its file, report, output and plot."""
     return [sys.executable, "-c", WORKER + body]
 
 
@@ -446,11 +533,14 @@ file, report = sys.argv[-1], next(word for word in sys.argv if word.startswith("
 folder = pathlib.Path(next(word for word in sys.argv if word.startswith("--output="))[9:])
 name = pathlib.Path(file).stem + ".blend"
 half = folder / f".{name}.{os.getpid()}.part@"
+plot = pathlib.Path(next(word for word in sys.argv if word.startswith("--plot="))[7:])
+half_plot = plot.parent / f".{plot.name}.{os.getpid()}.part"
 line = '{"file": "%s", "status": 0}' % file
 """
 DIES_HALFWAY = """
 if file == "b.blend":
     half.write_text("half")
+    half_plot.write_text("half")
     os.kill(os.getpid(), signal.SIGKILL)
 pathlib.Path(report).write_text(line)
 """
@@ -465,7 +555,8 @@ def out(tmp_path: Path) -> Path:
 
 
 def batch(out: Path) -> arguments.Options:
-    return options("bake", "a.blend", "b.blend", "c.blend", "--output", out, "--jobs", 2)
+    report = out / "report.json"
+    return options("bake", "a.blend", "b.blend", "c.blend", "--output", out, "--jobs", 2, "--report", report)
 
 
 @pytest.mark.skipif(not hasattr(signal, "SIGKILL"), reason="no such signal on this system")
@@ -503,15 +594,17 @@ def test_results_come_as_soon_as_their_turn_has_come(out: Path) -> None:
 
 @pytest.mark.skipif(os.name == "nt", reason="no such signal on this system")
 def test_a_run_that_is_ended_takes_its_processes_and_half_files_along(out: Path) -> None:
+    argv = ["bake", "a.blend", "b.blend", "--output", str(out), "--jobs", "2", "--report", str(out / "r")]
+    body = "half.write_text('half'); half_plot.write_text('half'); time.sleep(600)"
     script = f"""
 import signal, sys
 from ik_addon.cli import arguments, jobs, program
 signal.signal(signal.SIGTERM, program._terminated)
-asked = arguments.parse({["bake", "a.blend", "b.blend", "--output", str(out), "--jobs", "2"]!r}, "test")
-list(jobs.results_of_all(asked, {worker("half.write_text('half'); time.sleep(600)")!r}))
+asked = arguments.parse({argv!r}, "test")
+list(jobs.results_of_all(asked, {worker(body)!r}))
 """
     run = subprocess.Popen([sys.executable, "-c", script], cwd=ROOT)
-    wait_for(lambda: len(os.listdir(out)) == 3)
+    wait_for(lambda: len(os.listdir(out)) == 5)
     run.terminate()
     assert run.wait(60) == 128 + signal.SIGTERM
     assert os.listdir(out) == ["b.blend"]

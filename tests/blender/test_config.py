@@ -160,7 +160,7 @@ def test_what_is_written_is_read_back(addon: Any, data: st.DataObject) -> None:
     free = {
         key: prop
         for key, prop in settings.definitions().items()
-        if key not in {*LEG, "solver", "subtarget", "pole_subtarget"}
+        if key not in {*LEG, "solver", "subtarget", "pole_subtarget", "move_bone"}
     }
     chosen = data.draw(st.sets(st.sampled_from(sorted(free))))
     item = {**LEG, **{key: data.draw(random_value(free[key]), key) for key in sorted(chosen)}}
@@ -169,6 +169,8 @@ def test_what_is_written_is_read_back(addon: Any, data: st.DataObject) -> None:
             item[prefix + "subtarget"] = data.draw(st.sampled_from(["hips", "head"]))
         elif item.get(prefix + ("space" if prefix else "target_space")) == "CUSTOM":
             item[prefix + "target"] = "Door"
+    if item.get("limit_mode") == "MOVE_ROOT":
+        item["move_bone"] = data.draw(st.sampled_from(["", "hips"]))
     apply(item)
     written = config.dump([figure])
     (stored,) = written["armatures"]["Figure"]

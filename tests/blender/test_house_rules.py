@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import bpy
@@ -107,3 +108,10 @@ def test_settings_can_be_overridden_on_a_linked_rig() -> None:
     ]
     locked = [f"{where}.{i.identifier}" for where, i in settings if not i.is_overridable]
     assert locked == []
+
+
+def test_every_operator_is_in_the_documentation() -> None:
+    """And nothing else is called one there."""
+    documented = (Path(__file__).parents[2] / "docs" / "settings.md").read_text("utf-8")
+    named = set(re.findall(r"`(ik_chain\.\w+)`", documented.partition("## Operators")[2].partition("## ")[0]))
+    assert named == {f"ik_chain.{name}" for name in dir(bpy.ops.ik_chain)}

@@ -9,7 +9,7 @@ import pytest
 from rig_state import dump, make_empty, make_rig, pose, pose_difference, select_bones
 
 from ik_addon.blender import bake, chains
-from ik_addon.ops import bake_ops
+from ik_addon.ops import bake_ops, range_job
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -555,7 +555,8 @@ class Job:
         )
 
     def __getattr__(self, name: str) -> Any:
-        return getattr(bake_ops.IKCHAIN_OT_bake, name).__get__(self)
+        found = getattr(bake_ops.IKCHAIN_OT_bake, name)
+        return found.__get__(self) if callable(found) else found
 
     def report(self, _kind: set[str], text: str) -> None:
         self.reports.append(text)
@@ -567,7 +568,7 @@ class Job:
 def test_a_bake_in_a_window_shows_progress_and_ends(
     walk: bpy.types.Object, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bake_ops, "SLICE", 0.0001)
+    monkeypatch.setattr(range_job, "SLICE", 0.0001)
     job = Job(walk)
     assert job.press("MOUSEMOVE") == {"RUNNING_MODAL"}
     states = []
@@ -586,7 +587,7 @@ def test_a_bake_in_a_window_shows_progress_and_ends(
 def test_a_bake_that_is_cancelled_has_changed_nothing(
     walk: bpy.types.Object, monkeypatch: pytest.MonkeyPatch, key: str
 ) -> None:
-    monkeypatch.setattr(bake_ops, "SLICE", 0.0001)
+    monkeypatch.setattr(range_job, "SLICE", 0.0001)
     before = dump()
     job = Job(walk)
     assert job.press("TIMER") == {"RUNNING_MODAL"}
@@ -603,7 +604,7 @@ def test_a_bake_that_is_cancelled_has_changed_nothing(
 
 # Polling
 
-CHAIN_OPERATORS = ("remove", "move", "snap_fk", "snap_ik", "bake", "unbake")
+CHAIN_OPERATORS = ("remove", "move", "snap_fk", "snap_ik", "bake", "unbake", "plot_residual")
 
 
 @pytest.mark.parametrize("name", CHAIN_OPERATORS)

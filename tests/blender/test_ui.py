@@ -7,10 +7,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import bpy
+import numpy as np
 import pytest
 from rig_state import dump, make_empty, make_rig
 
-from ik_addon.ui import panels
+from ik_addon.blender import plots, ranges
+from ik_addon.core.job import Status
+from ik_addon.core.plot import axis_top
+from ik_addon.ui import panels, plot_panel
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -89,7 +93,7 @@ def rig(fresh: Any) -> bpy.types.Object:
 
 
 LIMB = ("solver", "root_bone", "end_bone", "use_tail")
-SECTIONS = [cls for cls in panels.CLASSES if issubclass(cls, bpy.types.Panel)]
+SECTIONS = [cls for cls in (*panels.CLASSES, *plot_panel.CLASSES) if issubclass(cls, bpy.types.Panel)]
 
 
 @pytest.mark.parametrize("panel", SECTIONS, ids=lambda panel: panel.__name__)
@@ -265,6 +269,94 @@ def test_the_result_shows_status_and_residual_in_units_of_the_scene(rig: bpy.typ
     assert draw(panels.IKCHAIN_PT_result, rig).labels()[3].endswith("'")
 
 
+def test_a_muted_chain_is_told_from_a_live_one(rig: bpy.types.Object) -> None:
+    """Its eye is closed, and its status and influence are greyed, in the list and below it."""
+
+    found: list[str] = []
+
+    @dataclass
+    class Layout(Sheet):
+        active: bool = True
+
+        def __getattr__(self, name: str) -> Any:
+            draw = super().__getattr__(name)
+
+            def drawn(*args: Any, **named: Any) -> Any:
+                if not self.active:
+                    found.append(args[1] if name == "prop" else name)
+                nested = draw(*args, **named)
+                return Layout(self.calls) if name in NESTED else nested
+
+            return drawn
+
+    def greyed() -> list[str]:
+        found.clear()
+        chain = rig.ik_chains[0]
+        panels.IKCHAIN_UL_chains.draw_item(None, None, Layout(), rig, chain, 0, rig, "")
+        panels.IKCHAIN_PT_main.draw(SimpleNamespace(layout=Layout()), context_of(rig))
+        return found
+
+    assert greyed() == []
+    rig.ik_chains[0].mute = True
+    assert greyed() == ["label", "influence", "influence"]
+    sheet = Sheet()
+    panels.IKCHAIN_UL_chains.draw_item(None, None, sheet, rig, rig.ik_chains[0], 0, rig, "")
+    assert [named["icon"] for _, args, named in sheet.calls if args[1:] == ("mute",)] == ["HIDE_ON"]
+
+
+def measured(rig: bpy.types.Object, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The leg falls short from frame 7 on; a picture with the icon number 77."""
+    chain = rig.ik_chains[0]
+    for frame, height in ((6, chain.target_location.z), (10, -0.5)):
+        chain.target_location.z = height
+        chain.keyframe_insert("target_location", frame=frame)
+    bpy.context.scene.frame_set(1)
+    bpy.ops.ik_chain.plot_residual(object="Rig", frame_start=1, frame_end=10)
+    monkeypatch.setattr(plots, "picture", lambda *_: 77)
+    return plots.track_of(rig, chain)
+
+
+def test_the_plot_stands_between_its_axes_and_names_its_causes(
+    rig: bpy.types.Object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert draw(plot_panel.IKCHAIN_PT_plot, rig).labels() == [], "nothing is measured yet"
+    track = measured(rig, monkeypatch)
+    sheet = draw(plot_panel.IKCHAIN_PT_plot, rig)
+    far = int((track.status == Status.TARGET_FAR).sum())
+    assert 0 < far < 10
+    largest, mean = (
+        panels.length_text(bpy.context.scene, float(x)) for x in (track.residual[9], track.residual.mean())
+    )
+    top = panels.length_text(bpy.context.scene, axis_top(track))
+    causes = ["Out of Reach", str(far), "On Target", str(10 - far)]
+    assert sheet.labels() == [top, "1", "10", *causes, "Largest", largest, "Mean", mean]
+    assert [named["icon_value"] for name, _, named in sheet.calls if name == "template_icon"] == [77]
+    operators = [args[0] for name, args, _ in sheet.calls if name == "operator"]
+    assert operators == ["ik_chain.plot_residual", "ik_chain.save_plot", "wm.context_set_int"]
+
+
+def test_a_chain_that_is_always_on_target_needs_no_picture(
+    rig: bpy.types.Object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bpy.ops.ik_chain.plot_residual(object="Rig", frame_start=1, frame_end=10)
+    monkeypatch.setattr(plots, "picture", lambda *_: 77)
+    sheet = draw(plot_panel.IKCHAIN_PT_plot, rig)
+    assert [name for name, _, _ in sheet.calls if name == "template_icon"] == []
+    assert sheet.labels() == ["On Target", "10"]
+
+
+def test_a_plot_of_a_chain_that_changed_says_so(
+    rig: bpy.types.Object, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured(rig, monkeypatch)
+    bpy.context.scene.frame_set(10)
+    hint = "Changed since: plot again"
+    assert hint not in draw(plot_panel.IKCHAIN_PT_plot, rig).labels()
+    rig.ik_chains[0].target_location.z = -0.7
+    bpy.context.view_layer.update()
+    assert hint in draw(plot_panel.IKCHAIN_PT_plot, rig).labels()
+
+
 def test_a_broken_chain_says_why_in_lines_that_fit(rig: bpy.types.Object) -> None:
     rig.ik_chains[0].end_bone = "a bone that is long gone"
     bpy.context.view_layer.update()
@@ -324,6 +416,15 @@ def test_drawing_takes_less_than_a_millisecond_on_500_bones() -> None:
     bpy.ops.object.mode_set(mode="OBJECT")
     for i in range(20):
         bpy.ops.ik_chain.add(object="Big", end_bone=f"bone{2 * i + 1}")
+
+    frames = np.arange(10_000.0)
+    status = (np.arange(10_000) % len(Status)).astype(np.int8)
+    # The slowest plot to show: of many frames, with every status.
+    track = ranges.ChainTrack(
+        "Big", ob.ik_chains[0].name, "TWO_BONE", frames, frames, status, np.zeros((10_000, 3)), frames, ""
+    )
+    plots.remember(ob, [track])
+    ob.ik_chains_index = 0
 
     layout = Blank()
     panel = SimpleNamespace(layout=layout)

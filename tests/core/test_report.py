@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import numpy as np
 
 from ik_addon.core.job import Status
-from ik_addon.core.report import frame_number, summary
+from ik_addon.core.report import frame_number, length_text, summary
 
 
 def track(frames: list[float], residual: list[float], status: list[Status]) -> SimpleNamespace:
@@ -44,3 +44,18 @@ def test_single_broken_frame() -> None:
 
 def test_frame_numbers() -> None:
     assert [repr(frame_number(f)) for f in (3.0, -2.0, 0.5)] == ["3", "-2", "0.5"]
+
+
+def test_lengths_are_millimetres_below_a_metre() -> None:
+    lengths = (0.0, 1e-9, 4e-7, 6e-7, 0.0123456, 0.9999, 1.0, 12.34567, 1e38)
+    assert [length_text(length) for length in lengths] == [
+        "0 mm",
+        "<0.001 mm",
+        "<0.001 mm",
+        "0.001 mm",
+        "12.346 mm",
+        "999.900 mm",
+        "1.0000 m",
+        "12.3457 m",
+        "1e+38 m",
+    ]
