@@ -352,8 +352,7 @@ class IKChain(bpy.types.PropertyGroup):
     )
     move_smooth: IntProperty(
         name="Move Smooth",
-        description="Frames to each side over which the target is averaged before the bone moves toward it,"
-        " so that it starts early and stops late; what the tip still needs comes on top",
+        description="Frames to each side whose targets move the bone, too: it starts early and stops late",
         default=0,
         min=0,
         max=100,

@@ -14,7 +14,7 @@ from ..core.channels import MODES, to_quaternion
 from ..core.work import Batch
 from . import memory
 from .plan import Plan, Rig, VectorChannel
-from .smoothing import averaged_locations, smooth_targets
+from .smoothing import neighbouring_locations, smooth_targets
 
 # Settings that may change from frame to frame, with their number of values.
 SETTINGS = {
@@ -127,9 +127,9 @@ def read(
             vectors.append(row[None])
         fk_vectors.append(tuple(vectors))
     settings = _settings(plan, rigs, seen)
-    if plan.stage.moves:
-        settings["move_location"] = averaged_locations(rigs, seen, depsgraph, settings)
+    around = neighbouring_locations(rigs, seen, depsgraph, settings) if plan.stage.moves else {}
     smooth_targets(rigs, seen, depsgraph, settings)
+    settings.update(around)
     batch = Batch(
         pose=pose,
         objects=_objects(plan, seen, depsgraph)[None],
@@ -148,7 +148,8 @@ def stack(readings: Sequence[Reading]) -> Reading:
     def joined(name: str) -> np.ndarray:
         return np.concatenate([getattr(batch, name) for batch in batches])
 
-    settings = {name: np.concatenate([b.settings[name] for b in batches]) for name in batches[0].settings}
+    settings = {name: np.concatenate([b.settings[name] for b in batches]) for name in SETTINGS}
+    settings.update(_stacked_neighbours(batches))
     names = ("pose", "objects", "location", "rotation", "scale")
     batch = Batch(**{name: joined(name) for name in names}, settings=settings)
     vectors = tuple(
@@ -156,6 +157,21 @@ def stack(readings: Sequence[Reading]) -> Reading:
         for rigs in zip(*(reading.fk_vectors for reading in readings), strict=True)
     )
     return Reading(batch, np.concatenate([r.fk for r in readings]), vectors, readings[-1].held)
+
+
+def _stacked_neighbours(batches: Sequence[Batch]) -> dict[str, np.ndarray]:
+    """Where targets are on frames around each; those beyond a frame's own `move_frames` do not count."""
+    counts = np.array([int(b.settings.get("move_frames", np.zeros(1, int))[0]) for b in batches])
+    if not counts.any():
+        return {}
+    locations = []
+    for batch, count in zip(batches, counts.tolist(), strict=True):
+        here = batch.settings["target_location"][:, :, None]
+        missing = np.repeat(here, counts.max() - count, axis=2)
+        locations.append(
+            np.concatenate([missing, batch.settings.get("move_location", here), missing], axis=2)
+        )
+    return {"move_location": np.concatenate(locations), "move_frames": counts}
 
 
 def _read_followers(

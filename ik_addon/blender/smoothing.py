@@ -15,7 +15,14 @@ import bpy
 import numpy as np
 
 from ..core.channels import to_quaternion
-from ..core.smoothing import inner_change, location_change, orientation_change, rotation_change
+from ..core.smoothing import (
+    inner_change,
+    location_change,
+    location_step,
+    orientation_change,
+    rotation_change,
+    rotation_step,
+)
 from ..core.transforms import affine_inverse, quaternion_conjugate, quaternion_multiply, transform_point
 from . import animation
 from .target_motion import (
@@ -36,6 +43,7 @@ class _Target(NamedTuple):
     place: int
     offset: Motion
     carrier: Carrier | None
+    half_width: int = 0
 
 
 @dataclass(frozen=True)
@@ -93,24 +101,32 @@ def smooth_targets(
         )
 
 
-def averaged_locations(
+def neighbouring_locations(
     rigs: Sequence[bpy.types.Object],
     seen: Sequence[bpy.types.Object],
     depsgraph: bpy.types.Depsgraph,
     settings: dict[str, np.ndarray],
-) -> np.ndarray:
-    """Target locations ``(1, chains, 3)`` averaged over Move Smooth, too: toward these bones move early.
+) -> dict[str, np.ndarray]:
+    """Where targets are on the frames around, as Move Smooth asks for, in the space of the present frame.
 
     Arguments as in `smooth_targets`, the settings not smoothed yet.
+
+    Returns:
+        `move_location` ``(1, chains, 2n + 1, 3)`` on the frames -n to n, and `move_frames` ``(1,)``
+        with n; nothing where none moves.
     """
     at = Frame(depsgraph)
-    out: np.ndarray = settings["target_location"].copy()
-    found = list(_targets(rigs, seen, settings, ("smooth_frames", "move_smooth"), at))
-    if found:
-        places = np.array([target.place for target in found])
-        values = [settings[name][0, places] for name in ("target_location", "target_rotation")]
-        out[0, places] = _change(found, at.now).smoothed(values[0], values[1])[0]
-    return out
+    found = list(_targets(rigs, seen, settings, ("move_smooth",), at))
+    if not found:
+        return {}
+    half_width = max(target.half_width for target in found)
+    places = np.array([target.place for target in found])
+    location, rotation = (settings[name][0, places] for name in ("target_location", "target_rotation"))
+    out = np.repeat(settings["target_location"][:, :, None], 2 * half_width + 1, axis=2)
+    for k in range(2 * half_width + 1):
+        change = _change(found, at.now, k - half_width)
+        out[0, places, k] = change.smoothed(location, rotation)[0]
+    return {"move_location": out, "move_frames": np.array([half_width])}
 
 
 def at_present(
@@ -230,11 +246,12 @@ def _target(
         carrier = of_carrier(evaluated, named.target, named.subtarget, half_width, has_offset, at)
     if carrier is None and offset is STILL:
         return None
-    return _Target(index, offset, carrier)
+    return _Target(index, offset, carrier, half_width)
 
 
-def _change(targets: Sequence[_Target], now: float) -> Change:
-    move, turn = _moved([target.offset for target in targets], now)
+def _change(targets: Sequence[_Target], now: float, step: int | None = None) -> Change:
+    """What smoothing does to targets; with a step, what brings them to where they are on another frame."""
+    move, turn = _moved([target.offset for target in targets], now, step)
     count = len(targets)
     inside, orient = np.tile(np.eye(4), (count, 1, 1)), np.tile(STILL.row, (count, 1))
     carried = [(place, target.carrier) for place, target in enumerate(targets) if target.carrier]
@@ -245,27 +262,29 @@ def _change(targets: Sequence[_Target], now: float) -> Change:
         basis, scale, world, armature = (
             np.array([getattr(carrier, name) for carrier in carriers]) for name in names
         )
-        inside[places] = inner_change(basis, scale, *_moved([c.motion for c in carriers], now))
+        inside[places] = inner_change(basis, scale, *_moved([c.motion for c in carriers], now, step))
         orient[places] = orientation_change(affine_inverse(armature) @ world, inside[places])
     return Change(move, turn, inside, orient)
 
 
-def _moved(motions: Sequence[Motion], now: float) -> tuple[np.ndarray, np.ndarray]:
-    """What smoothing adds to locations ``(m, 3)`` and to rotations ``(m, 4)``."""
+def _moved(motions: Sequence[Motion], now: float, step: int | None) -> tuple[np.ndarray, np.ndarray]:
+    """What smoothing, or a step to another frame, adds to locations ``(m, 3)`` and rotations ``(m, 4)``."""
     move, turn = np.zeros((len(motions), 3)), np.tile(STILL.row, (len(motions), 1))
     for half_width in {motion.half_width for motion in motions if motion.half_width}:
         frames = [now + k for k in range(-half_width, half_width + 1)]
+        if step is not None:
+            frames = [now, now + min(max(step, -half_width), half_width)]
         same = [place for place, motion in enumerate(motions) if motion.half_width == half_width]
         moving = [place for place in same if motions[place].moves]
         if moving:
             samples = [_sampled(motions[place].location, (0.0, 0.0, 0.0), frames) for place in moving]
-            move[moving] = location_change(np.array(samples))
+            move[moving] = (location_change if step is None else location_step)(np.array(samples))
         turning = [place for place in same if motions[place].turns]
         if turning:
             rows = [_sampled(motions[place].rotation, motions[place].row, frames) for place in turning]
             modes = [motions[place].mode for place in turning]
             turns = to_quaternion(np.array(rows).swapaxes(0, 1), modes)
-            turn[turning] = rotation_change(turns.swapaxes(0, 1))
+            turn[turning] = (rotation_change if step is None else rotation_step)(turns.swapaxes(0, 1))
     return move, turn
 
 

@@ -17,10 +17,10 @@ import numpy as np
 from . import limb
 from .reach import soft_distance
 from .reaching import ON_TARGET, Task, chain_length, flat_way, reach, solve_limb, task_of
-from .shift import balanced_shift, limited_shift
+from .shift import balanced_shift, hull, limited_shift
 from .skeleton import parent_transform
 from .stage import Group, Pull
-from .transforms import affine_inverse, length, transform_vector
+from .transforms import affine_inverse, dot, length, transform_vector
 from .turning import set_channels
 from .work import Goal, Work, joints_of, repose
 
@@ -34,14 +34,14 @@ class Say:
 
     Attributes:
         centers: ``(F, n, 3)``; outer, softness, weight: ``(F, n)``.
-        early: ``(F, 3)`` what the targets averaged over the frames around ask for. It starts before a
+        early: ``(F, 3)`` what the targets on the frames around ask for, or None. It starts before a
             target is out of reach, and ends after it.
         largest: ``(F,)`` most that the bone moves, metres.
         world: ``(F, 3, 3)`` from armature space to the world.
     """
 
     centers: np.ndarray
-    early: np.ndarray
+    early: np.ndarray | None
     outer: np.ndarray
     softness: np.ndarray
     weight: np.ndarray
@@ -49,9 +49,21 @@ class Say:
     world: np.ndarray
 
     def wanted(self) -> np.ndarray:
-        """``(F, 3)`` in armature space, however far: early, and what the targets still need then."""
-        centers = self.centers - self.early[:, None]
-        return self.early + balanced_shift(centers, self.outer, self.softness, self.weight)
+        """``(F, 3)`` in armature space, however far.
+
+        The early shift where it brings all targets as near as they need; else on the way from there
+        to what the targets ask for, no further than it takes.
+        """
+        asked = balanced_shift(self.centers, self.outer, self.softness, self.weight)
+        if self.early is None:
+            return asked
+        step, way = asked - self.early, self.centers - self.early[:, None]
+        needed = length(self.centers - asked[:, None])
+        # |way - t step| = needed at t = 1 and where t is the product of both roots.
+        over = np.where(self.weight > 0.0, dot(way, way) - needed**2, 0.0)
+        size = dot(step, step)[:, None]
+        share = np.clip(over / np.where(size > 0.0, size, 1.0), 0.0, 1.0).max(axis=1)
+        return self.early + share[:, None] * step
 
     def left(self, wanted: np.ndarray) -> np.ndarray:
         """The distances ``(F, n)`` that the chains ease theirs to, would the bone move as it should."""
@@ -90,27 +102,26 @@ def _say(work: Work, pull: Pull) -> Say:
     parts: list[tuple[np.ndarray, ...]] = []
     for group, columns in pull.chains:
         task = task_of(work, group)
-        way, average, outer = _way(work, task)
+        way, around, outer = _ways(work, task)
         # A target that is no number has no say: only its own chain is BROKEN.
         weight = np.where(np.isfinite(way).all(axis=-1), task.weight, 0.0)
-        way, average = (np.where((weight > 0.0)[..., None], v, 0.0) for v in (way, average))
+        way = np.where((weight > 0.0)[..., None], way, 0.0)
+        around = np.where(np.isfinite(around), around, 0.0)
         largest = np.where(weight > 0.0, task.settings["move_max"], 0.0)
-        fields = (way, average, outer, task.settings["softness"], weight, largest)
+        fields = (way, around, outer, task.settings["softness"], weight, largest)
         parts.append(tuple(field[:, columns] for field in fields))
-    way, average, outer, softness, weight, largest = (
+    way, around, outer, softness, weight, largest = (
         np.concatenate(part, axis=1) for part in zip(*parts, strict=True)
     )
-    early = np.zeros((len(way), 3))
-    if not np.array_equal(way, average):
-        early = balanced_shift(average, outer, softness, weight)
+    early = _early(work, around, outer, softness, weight)
     rig = work.stage.rig_of_bone[work.stage.posed[pull.slot]]
     world = work.objects[:, rig, :3, :3]
     return Say(way, early, outer, softness, weight, largest.max(axis=1), world)
 
 
-def _way(work: Work, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Vectors ``(F, m, 3)`` from the roots to the targets, and to the averaged targets, and the
-    chains' full reach ``(F, m)``."""
+def _ways(work: Work, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Vectors ``(F, m, 3)`` from the roots to the targets, ``(F, m, 2N + 1, 3)`` to those on frames around,
+    and the chains' full reach ``(F, m)``."""
     joints = joints_of(work, task.group)
     chain = task.group.example
     root, outer = joints[:, :, 0], chain_length(joints)
@@ -118,7 +129,25 @@ def _way(work: Work, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         # The shoulder as the clavicle brings it toward the target.
         posed = solve_limb(work, task, joints).joints if chain.limb_mode == "CLAVICLE" else joints
         root, outer = limb.reach_of(posed, chain.limb_mode)
-    return flat_way(task.group, task.target - root), flat_way(task.group, task.average - root), outer
+    around = task.target[:, :, None] if task.around is None else task.around
+    return flat_way(task.group, task.target - root), flat_way(task.group, around - root[:, :, None]), outer
+
+
+def _early(
+    work: Work, around: np.ndarray, outer: np.ndarray, softness: np.ndarray, weight: np.ndarray
+) -> np.ndarray | None:
+    """What the targets ``(F, n, 2N + 1, 3)`` on the frames around ask for, ``(F, 3)``."""
+    if "move_frames" not in work.batch.settings:
+        return None
+    counts = work.batch.settings["move_frames"]
+    chains = (outer, softness, weight)
+    steps = [balanced_shift(around[:, :, k], *chains) for k in range(around.shape[2])]
+    asked, middle = np.stack(steps, axis=1), around.shape[2] // 2
+    out = asked[:, middle].copy()
+    for count in np.unique(counts[counts > 0]).tolist():
+        at = counts == count
+        out[at] = hull(asked[at, middle - count : middle + count + 1])
+    return out
 
 
 def _shift_bone(work: Work, slot: int, shift: np.ndarray) -> None:

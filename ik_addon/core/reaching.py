@@ -39,14 +39,14 @@ class Task:
     Attributes:
         settings: of `Batch.settings`, those of the group.
         target: ``(F, m, 3)``; orientation: ``(F, m, 3, 3)`` for the end bone, or None.
-        average: ``(F, m, 3)`` the targets averaged over frames, toward which bones are shifted.
+        around: ``(F, m, 2N + 1, 3)`` the targets on frames around, which shift bones early, or None.
     """
 
     group: Group
     settings: dict[str, np.ndarray]
     target: np.ndarray
     orientation: np.ndarray | None
-    average: np.ndarray
+    around: np.ndarray | None = None
 
     @property
     def weight(self) -> np.ndarray:
@@ -64,7 +64,7 @@ class Answer:
 
 def task_of(work: Work, group: Group) -> Task:
     """The targets of a group as the pose stands."""
-    settings = {name: values[:, group.pick] for name, values in work.batch.settings.items()}
+    settings = {n: values[:, group.pick] for n, values in work.batch.settings.items() if n != "move_frames"}
     spaces = spaces_of(work, group.target, group.rig)
     target = transform_point(spaces, settings["target_location"])
     example = group.example
@@ -73,10 +73,10 @@ def task_of(work: Work, group: Group) -> Task:
         orientation = rotation_part(spaces) @ quaternion_to_matrix(settings["target_rotation"])
     if example.use_lean:
         target = lean_target(joints_of(work, group), target, settings["lean"])
-    average = target
+    around = None
     if example.handling == "MOVE_ROOT" and "move_location" in settings:
-        average = transform_point(spaces, settings["move_location"])
-    return Task(group, settings, target, orientation, average)
+        around = transform_point(spaces[:, :, None], settings["move_location"])
+    return Task(group, settings, target, orientation, around)
 
 
 def pole_of(work: Work, task: Task, joints: np.ndarray) -> dict:

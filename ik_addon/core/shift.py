@@ -24,6 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from .reach import soft_distance
+from .smoothing import window
 from .transforms import dot, length
 
 # Last part of the largest shift, and of a hard chain's reach, in which the shift eases: without
@@ -45,6 +46,31 @@ def limited_shift(shift: np.ndarray, largest: np.ndarray) -> np.ndarray:
     size = length(shift)
     allowed = np.minimum(soft_distance(size, largest, EASE_OUT), largest)
     return shift * (allowed / np.where(size > 0.0, size, 1.0))[..., None]
+
+
+def hull(shifts: np.ndarray) -> np.ndarray:
+    """A smooth shift that is nowhere smaller than what each frame asks for.
+
+    Of the frames around each frame the largest shift counts, and the mean of these is taken over a
+    window that is no wider. So it starts early, stops late, and is centred: where the shifts are the
+    same on all frames it is that same shift.
+
+    Args:
+        shifts: ``(F, 2n + 1, 3)`` asked for on the frames -n to n around each frame.
+
+    Returns:
+        ``(F, 3)``
+    """
+    count = shifts.shape[1] // 2
+    smooth = count // 2
+    widest = count - smooth
+    size = length(shifts)
+    largest = []
+    for middle in range(count - smooth, count + smooth + 1):
+        around = slice(middle - widest, middle + widest + 1)
+        best = np.argmax(size[:, around], axis=1)
+        largest.append(shifts[np.arange(len(shifts)), around.start + best])
+    return np.einsum("k,kfi->fi", window(smooth), np.array(largest))
 
 
 def balanced_shift(

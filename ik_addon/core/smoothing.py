@@ -79,6 +79,16 @@ def rotation_change(samples: np.ndarray) -> np.ndarray:
     return normalize(quaternion_multiply(quaternion_conjugate(centre), mean))
 
 
+def location_step(samples: np.ndarray) -> np.ndarray:
+    """What leads from the first of two locations ``(..., 2, 3)`` to the second."""
+    return samples[..., 1, :] - samples[..., 0, :]
+
+
+def rotation_step(samples: np.ndarray) -> np.ndarray:
+    """The turn that leads from the first of two rotations ``(..., 2, 4)`` to the second, in its frame."""
+    return quaternion_multiply(quaternion_conjugate(samples[..., 0, :]), samples[..., 1, :])
+
+
 def inner_change(basis: np.ndarray, scale: np.ndarray, move: np.ndarray, turn: np.ndarray) -> np.ndarray:
     """The change of a smoothed object or bone as seen from inside it.
 

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ik_addon.core.reach import soft_distance
-from ik_addon.core.shift import EASE_IN, EASE_OUT, STIFF, balanced_shift, limited_shift
+from ik_addon.core.shift import EASE_IN, EASE_OUT, STIFF, balanced_shift, hull, limited_shift
 from ik_addon.core.transforms import length, normalize
 
 number = st.floats(-2.0, 2.0)
@@ -156,3 +156,24 @@ def test_the_shift_starts_and_ends_without_a_jolt():
     middle = (wanted > 6.0 * EASE_IN) & (wanted < (1.0 - EASE_OUT) * largest)
     assert middle.sum() > 100
     np.testing.assert_allclose(shift[middle], wanted[middle], atol=EASE_IN * np.exp(-5.0))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5, 8])
+def test_an_early_shift_is_smooth_and_nowhere_too_short(count):
+    needed = np.maximum(np.sin(np.arange(120) * 0.15), 0.0) ** 2 * 0.3
+    padded = np.pad(needed, count)
+    windows = np.lib.stride_tricks.sliding_window_view(padded, 2 * count + 1)
+    found = hull(windows[..., None] * [0.6, 0.0, 0.8])
+    np.testing.assert_allclose(found[:, 0] * 4.0, found[:, 2] * 3.0, atol=1e-12)
+    size = length(found)
+    assert (size >= needed - 1e-12).all()
+    assert np.abs(np.diff(size, n=2)).max() <= np.abs(np.diff(needed, n=2)).max() * (
+        1.0 if count > 1 else 2.0
+    )
+    backward = hull(windows[::-1, ::-1, None] * [0.6, 0.0, 0.8])
+    np.testing.assert_allclose(backward[::-1], found, atol=1e-12)
+
+
+def test_an_early_shift_that_is_the_same_on_all_frames_is_that_shift():
+    same = np.tile([0.1, -0.2, 0.3], (4, 11, 1))
+    np.testing.assert_allclose(hull(same), same[:, 0], atol=1e-15)
