@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .bend_plane import cross, dot, hinge_frames
 from .job import ZERO, ChainJob, ChainResult
 from .transforms import TINY, perpendicular
-from .two_bone import place, triangle
+from .two_bone import Posed, in_blocks, place, triangle
 
 
 def solve(job: ChainJob, axis: int | np.ndarray, bend_sign: np.ndarray | float = 1.0) -> ChainResult:
@@ -49,31 +51,41 @@ def solve_valid(job: ChainJob, axis: int | np.ndarray, bend_sign: np.ndarray | f
     joints = job.joints.reshape(-1, 3, 3).transpose(1, 2, 0)
     target = job.target.reshape(-1, 3).T
     axis = np.broadcast_to(_vector(axis), (*batch, 3)).reshape(-1, 3).T
-    sign = np.where(np.broadcast_to(bend_sign, batch).reshape(-1) < 0.0, -1.0, 1.0)
-    normal = sign * axis / np.sqrt(dot(axis, axis))
+    sign = np.broadcast_to(bend_sign, batch).reshape(-1)
 
-    bones = joints[1:] - joints[:2]
-    lengths = np.sqrt(dot(bones, bones))
-    bones /= np.maximum(lengths, TINY)[:, None]
-    offset = target - joints[0]
-    offset -= dot(offset, normal) * normal
-    distance = np.sqrt(dot(offset, offset))
-    line = offset / np.maximum(distance, TINY)
-    zero = lengths <= ZERO * (lengths[0] + lengths[1])
-    on_root = distance <= ZERO * (lengths[0] + lengths[1])
-    if on_root.any():
-        line = np.where(on_root, _onward(bones, zero, normal), line)
+    def solve_block(cut: Any, out: Posed) -> None:
+        _solve_block(joints[cut], target[cut], axis[cut], sign[cut], out)
 
-    angles, status = triangle(lengths, distance, on_root)
-    plane = np.stack([normal, cross(line, normal)])
-    frames = hinge_frames(bones, normal)
-    turns, solved, residual = place(frames, zero, line, plane, angles, joints[0], lengths, target)
+    turns, solved, residual, status = in_blocks(target.shape[-1], solve_block)
     return ChainResult(
         rotations=turns.reshape(*batch, 2, 3, 3),
         joints=solved.reshape(*batch, 3, 3),
         residual=residual.reshape(batch),
         status=status.reshape(batch),
     )
+
+
+def _solve_block(
+    joints: np.ndarray, target: np.ndarray, axis: np.ndarray, sign: np.ndarray, out: Posed
+) -> None:
+    """The solve of n limbs: joints ``(3, 3, n)``, vectors ``(3, n)``, sign ``(n,)``."""
+    normal = axis * (np.where(sign < 0.0, -1.0, 1.0) / np.sqrt(dot(axis, axis)))
+    bones = joints[1:] - joints[:2]
+    lengths = np.sqrt(dot(bones, bones))
+    bones *= (1.0 / np.maximum(lengths, TINY))[:, None]
+    offset = target - joints[0]
+    offset -= dot(offset, normal) * normal
+    distance = np.sqrt(dot(offset, offset))
+    line = offset * (1.0 / np.maximum(distance, TINY))
+    slight = ZERO * (lengths[0] + lengths[1])
+    zero, on_root = lengths <= slight, distance <= slight
+    if on_root.any():
+        line = np.where(on_root, _onward(bones, zero, normal), line)
+
+    angles, out.status[:] = triangle(lengths, distance, on_root)
+    plane = np.stack((normal, cross(line, normal)))
+    frames = hinge_frames(bones, normal)
+    place(frames, zero if zero.any() else None, line, plane, angles, joints[0], lengths, target, out)
 
 
 def _vector(axis: int | np.ndarray) -> np.ndarray:
