@@ -8,9 +8,11 @@ input shares (the add-on uses armature space).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
+from .aim_few import few_aims
 from .bend_plane import (
     PARALLEL,
     SIN_ALIGNED,
@@ -36,7 +38,7 @@ from .transforms import (
 
 _Y = np.array([0.0, 1.0, 0.0])
 # Temporaries of this many bones stay in the processor's cache.
-BLOCK = 1024
+BLOCK = 1280
 
 
 @dataclass(frozen=True)
@@ -128,10 +130,10 @@ def look_at(
     Raises:
         ValueError: for an axis that is none.
     """
-    aim, up = axis_vector(aim_axis), axis_vector(up_axis)
+    aim, up = _axes(aim_axis, up_axis)
     orientation, head, target = (np.asarray(a, float) for a in (orientation, head, target))
     offset = np.broadcast_to(np.asarray(offset, float), np.shape(offset) or (3,))
-    vectors = [head, target, aim, _other_up(aim, up), offset]
+    vectors = [head, target, aim, up, offset]
     if pole is not None:
         vectors.append(np.asarray(pole, float))
     batch = np.broadcast_shapes(
@@ -139,14 +141,25 @@ def look_at(
         () if pole_mask is None else np.shape(pole_mask),
         *(v.shape[:-1] for v in vectors),
     )
-    bone = np.broadcast_to(orientation, (*batch, 3, 3)).reshape(-1, 3, 3).transpose(1, 2, 0)
+    bones = np.broadcast_to(orientation, (*batch, 3, 3)).reshape(-1, 3, 3)
+    mask = None if pole_mask is None else np.broadcast_to(pole_mask, batch).reshape(-1)
+    rotation, residual, status = few_aims(bones, vectors, batch, mask) or _look_at_all(
+        bones, vectors, batch, mask
+    )
+    return AimResult(rotation.reshape(*batch, 3, 3), residual.reshape(batch), status.reshape(batch))
+
+
+def _look_at_all(
+    bones: np.ndarray, vectors: list[np.ndarray], batch: tuple[int, ...], mask: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`look_at` of any number of bones, with arguments as in `aim_few.few_aims`."""
+    bone = bones.transpose(1, 2, 0)
     # Axes and offsets that all bones share stay single columns.
     shared = [v.ndim == 1 and 2 <= i < 5 for i, v in enumerate(vectors)]
     columns = [
         v[:, None] if single else np.broadcast_to(v, (*batch, 3)).reshape(-1, 3).T
         for v, single in zip(vectors, shared, strict=True)
     ]
-    mask = None if pole_mask is None else np.broadcast_to(pole_mask, batch).reshape(-1)
     count = bone.shape[-1]
     rotation, residual, status = np.empty((3, 3, count)), np.empty(count), np.empty(count, np.int8)
     for start in range(0, count, BLOCK):
@@ -154,8 +167,7 @@ def look_at(
         part = [v if single else v[cut] for v, single in zip(columns, shared, strict=True)]
         solved = _look_at(np.ascontiguousarray(bone[cut]), part, None if mask is None else mask[cut])
         rotation[cut], residual[cut], status[cut] = solved
-    rotation = rotation.transpose(2, 0, 1).reshape(*batch, 3, 3)
-    return AimResult(rotation, residual.reshape(batch), status.reshape(batch))
+    return rotation.transpose(2, 0, 1), residual, status
 
 
 def _look_at(
@@ -244,13 +256,21 @@ def limit_swing(
     return np.where(eased[..., None, None], held, wanted), eased & (allowed < angle - REACHED)
 
 
-def _other_up(aim: np.ndarray, up: np.ndarray) -> np.ndarray:
-    """Up axes ``(..., 3)`` that are not along the aim axes ``(..., 3)``."""
+def _axes(aim_axis: str | np.ndarray, up_axis: str | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Aim and up axes ``(..., 3)``, the latter not along the former."""
+    if isinstance(aim_axis, str) and isinstance(up_axis, str):
+        return _named_axes(aim_axis, up_axis)
+    aim, up = axis_vector(aim_axis), axis_vector(up_axis)
     parallel = length(np.cross(aim, up)) < PARALLEL * length(up)
     if not parallel.any():
-        return up
+        return aim, up
     other = np.where(np.abs(aim[..., 2:]) > 0.9, np.array([0.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0]))
-    return np.where(parallel[..., None], other, up)
+    return aim, np.where(parallel[..., None], other, up)
+
+
+@cache
+def _named_axes(aim_axis: str, up_axis: str) -> tuple[np.ndarray, np.ndarray]:
+    return _axes(axis_vector(aim_axis), axis_vector(up_axis))
 
 
 def _meeting(aim: np.ndarray, offset: np.ndarray, distance: np.ndarray) -> np.ndarray:

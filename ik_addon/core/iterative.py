@@ -55,7 +55,7 @@ ONE_SIDED = 0.25
 # How near to its radii a chain that cannot reach its target is posed to find its side.
 EDGE = 1e-9
 # Joints that are solved at once; their temporaries stay in the cache.
-BLOCK = 16384
+BLOCK = 8192
 
 
 @dataclass

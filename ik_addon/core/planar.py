@@ -11,6 +11,7 @@ from .bend_plane import cross, dot, hinge_frames
 from .job import ZERO, ChainJob, ChainResult
 from .transforms import TINY, perpendicular
 from .two_bone import Posed, in_blocks, place, triangle
+from .two_bone_few import few_planar
 
 
 def solve(job: ChainJob, axis: int | np.ndarray, bend_sign: np.ndarray | float = 1.0) -> ChainResult:
@@ -48,15 +49,10 @@ def solve(job: ChainJob, axis: int | np.ndarray, bend_sign: np.ndarray | float =
 def solve_valid(job: ChainJob, axis: int | np.ndarray, bend_sign: np.ndarray | float) -> ChainResult:
     """`solve` without checks: float64 arrays, those of the job of one batch shape."""
     batch = job.joints.shape[:-2]
-    joints = job.joints.reshape(-1, 3, 3).transpose(1, 2, 0)
-    target = job.target.reshape(-1, 3).T
-    axis = np.broadcast_to(_vector(axis), (*batch, 3)).reshape(-1, 3).T
-    sign = np.broadcast_to(bend_sign, batch).reshape(-1)
-
-    def solve_block(cut: Any, out: Posed) -> None:
-        _solve_block(joints[cut], target[cut], axis[cut], sign[cut], out)
-
-    turns, solved, residual, status = in_blocks(target.shape[-1], solve_block)
+    axis = np.broadcast_to(_vector(axis), (*batch, 3)).reshape(-1, 3)
+    sign = np.where(np.broadcast_to(bend_sign, batch).reshape(-1) < 0.0, -1.0, 1.0)
+    normal = axis * (sign / np.sqrt(np.einsum("ni,ni->n", axis, axis)))[:, None]
+    turns, solved, residual, status = few_planar(job, normal) or _solve_all(job, normal)
     return ChainResult(
         rotations=turns.reshape(*batch, 2, 3, 3),
         joints=solved.reshape(*batch, 3, 3),
@@ -65,11 +61,19 @@ def solve_valid(job: ChainJob, axis: int | np.ndarray, bend_sign: np.ndarray | f
     )
 
 
-def _solve_block(
-    joints: np.ndarray, target: np.ndarray, axis: np.ndarray, sign: np.ndarray, out: Posed
-) -> None:
-    """The solve of n limbs: joints ``(3, 3, n)``, vectors ``(3, n)``, sign ``(n,)``."""
-    normal = axis * (np.where(sign < 0.0, -1.0, 1.0) / np.sqrt(dot(axis, axis)))
+def _solve_all(job: ChainJob, normals: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The parts of `solve_valid` by arrays, for any number of limbs."""
+    joints = job.joints.reshape(-1, 3, 3).transpose(1, 2, 0)
+    target, normal = job.target.reshape(-1, 3).T, normals.T
+
+    def solve_block(cut: Any, out: Posed) -> None:
+        _solve_block(joints[cut], target[cut], normal[cut], out)
+
+    return in_blocks(joints.shape[-1], solve_block)
+
+
+def _solve_block(joints: np.ndarray, target: np.ndarray, normal: np.ndarray, out: Posed) -> None:
+    """The solve of n limbs: joints ``(3, 3, n)``, vectors ``(3, n)``."""
     bones = joints[1:] - joints[:2]
     lengths = np.sqrt(dot(bones, bones))
     bones *= (1.0 / np.maximum(lengths, TINY))[:, None]

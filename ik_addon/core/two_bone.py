@@ -37,7 +37,7 @@ CLEAR = float(np.radians(12.0))
 _COS_CLEAR = float(np.cos(CLEAR))
 
 # Temporaries of this many solves stay in the processor's cache.
-BLOCK = 2048
+BLOCK = 1280
 
 _OK, _FAR, _NEAR = np.int8(Status.OK), np.int8(Status.TARGET_FAR), np.int8(Status.TARGET_NEAR)
 _ALIGNED = np.int8(Status.POLE_ALIGNED)

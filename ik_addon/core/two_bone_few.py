@@ -8,15 +8,31 @@ Singular input is left to the arrays.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import sqrt
 from typing import Any
 
 import numpy as np
 
 from .bend_plane import BENT
-from .float_vectors import Frame, Vector, carried, cross, hinge_frame, length, over, turned_by, turned_to_pole
+from .float_vectors import (
+    Frame,
+    Vector,
+    carried,
+    cross,
+    dot,
+    hinge_frame,
+    length,
+    less,
+    over,
+    turned_by,
+    turned_to_pole,
+)
 from .job import REACHED, ZERO, ChainJob, Status
 from .transforms import TINY
+
+# Turns and joints by rows, residual and status of a limb.
+Limb = tuple[list[float], list[float], float, int]
 
 # With more limbs than this the arrays are faster.
 FEW = 8
@@ -36,12 +52,24 @@ def few_limbs(job: ChainJob) -> tuple[np.ndarray, ...] | None:
     angles = np.broadcast_to(job.pole_angle, job.joints.shape[:-2]).reshape(-1).tolist()
     targets, hinges = job.target.reshape(-1, 3).tolist(), job.hinge.reshape(-1, 3).tolist()
     rows: list[Any] = list(zip(joints.tolist(), targets, hinges, poles, angles, strict=True))
+    return _gathered(_solve_one(*limb) for limb in rows)
+
+
+def few_planar(job: ChainJob, normals: np.ndarray) -> tuple[np.ndarray, ...] | None:
+    """As `few_limbs`, in planes with unit normals ``(n, 3)``."""
+    joints = job.joints.reshape(-1, 9)
+    if not 0 < len(joints) <= FEW:
+        return None
+    rows: list[Any] = [joints.tolist(), job.target.reshape(-1, 3).tolist(), normals.tolist()]
+    return _gathered(_solve_planar(*limb) for limb in zip(*rows, strict=True))
+
+
+def _gathered(solved: Iterable[Limb | None]) -> tuple[np.ndarray, ...] | None:
     limbs = []
-    for limb in rows:
-        solved = _solve_one(*limb)
-        if solved is None:
+    for limb in solved:
+        if limb is None:
             return None
-        limbs.append(solved)
+        limbs.append(limb)
     turns, positions, residual, status = zip(*limbs, strict=True)
     return np.array(turns), np.array(positions), np.array(residual), np.array(status, np.int8)
 
@@ -67,7 +95,7 @@ def few_clear_bends(joints: np.ndarray) -> np.ndarray | None:
 
 def _solve_one(
     joints: list[float], target: Vector, hinge: Vector, pole: Vector | None, angle: float
-) -> tuple[list[float], list[float], float, int] | None:
+) -> Limb | None:
     """Turns, joints, residual and status of one limb; None where it is singular."""
     x1, y1, z1, x2, y2, z2, x3, y3, z3 = joints
     upper, lower = (x2 - x1, y2 - y1, z2 - z1), (x3 - x2, y3 - y2, z3 - z2)
@@ -90,9 +118,41 @@ def _solve_one(
     if angle:
         plane = turned_by(plane, angle)
 
-    cosine1, sine1, cosine2, sine2, status = _triangle(a, b, distance)
+    turns, positions, residual, status = _placed(joints, target, (first, second), (a, b), plane, distance)
     if aligned and status == Status.OK:
         status = Status.POLE_ALIGNED
+    return turns, positions, residual, status
+
+
+def _solve_planar(joints: list[float], target: Vector, normal: Vector) -> Limb | None:
+    """`_solve_one` in the plane normal to a unit vector, for `planar`."""
+    x1, y1, z1, x2, y2, z2, x3, y3, z3 = joints
+    upper, lower = (x2 - x1, y2 - y1, z2 - z1), (x3 - x2, y3 - y2, z3 - z2)
+    a, b = length(upper), length(lower)
+    offset = target[0] - x1, target[1] - y1, target[2] - z1
+    offset = less(offset, dot(offset, normal), normal)
+    distance = length(offset)
+    if min(a, b, distance) <= ZERO * (a + b):
+        return None
+    first, second = hinge_frame(over(upper, a), normal), hinge_frame(over(lower, b), normal)
+    if first is None or second is None:
+        return None
+    line = over(offset, distance)
+    plane = line, normal, cross(line, normal)
+    return _placed(joints, target, (first, second), (a, b), plane, distance)
+
+
+def _placed(
+    joints: list[float],
+    target: Vector,
+    frames: tuple[Frame, Frame],
+    lengths: tuple[float, float],
+    plane: Frame,
+    distance: float,
+) -> Limb:
+    """What `two_bone.place` gives in a bend plane, and the status."""
+    (first, second), (a, b), (x1, y1, z1) = frames, lengths, joints[:3]
+    cosine1, sine1, cosine2, sine2, status = _triangle(a, b, distance)
     turns1, step1 = _posed(first, a, plane, cosine1, sine1)
     turns2, step2 = _posed(second, b, plane, cosine2, sine2)
     x2, y2, z2 = x1 + step1[0], y1 + step1[1], z1 + step1[2]
