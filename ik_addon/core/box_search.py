@@ -9,8 +9,8 @@ Two kinds of steps, each damped and each inside the box:
   by Newton's method (Hintermueller, Ito and Kunisch 2002, "The primal-dual active set strategy as a
   semismooth Newton method"). Quadratic where the target can be reached. The damping is the square
   of the gap, and no step is taken back: what a step does is continuous in where it starts, so
-  neighbouring targets take neighbouring ways. Steps that are taken back or damped by whether they
-  helped lead 40 degrees apart in tight boxes.
+  neighbouring targets take neighbouring ways. Taking steps back, and damping by whether they
+  helped, leads joints 40 degrees apart in tight boxes.
 - `curved`: Newton's step with second derivatives, on the angles that are not held at a bound
   (Bertsekas 1982, "Projected Newton methods"). Quadratic where it cannot.
 
@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -180,11 +181,15 @@ def _slope(state: _State) -> Slope:
     )
 
 
-def least_move(slope: Slope) -> np.ndarray:
-    """The smallest step inside the bounds that brings the tip nearer, ``(3n, m)``."""
+def least_move(slope: Slope, stiffest: float = 1.0) -> np.ndarray:
+    """The smallest step inside the bounds that brings the tip nearer, ``(3n, m)``.
+
+    Args:
+        stiffest: most damping. The less of it, the sooner a search ends, but the more it depends
+            on small changes of where it starts.
+    """
     miss = slope.miss * np.minimum(1.0, FARTHEST / np.maximum(slope.gap, TINY))
-    damping = np.minimum(slope.gap, 1.0) ** 2
-    return _bounded(slope, miss, damping, np.zeros(slope.low.shape))
+    return _bounded(slope, miss, np.minimum(slope.gap * slope.gap, stiffest), np.zeros(slope.low.shape))
 
 
 def _bounded(slope: Slope, miss: np.ndarray, damping: np.ndarray, towards: np.ndarray) -> np.ndarray:
@@ -261,5 +266,7 @@ def _newton(matrix: np.ndarray, damping: np.ndarray, free: np.ndarray, right: np
         return np.zeros(right.shape)
 
 
-LEAST_MOVE = Plan(least_move, strict=False, iterations=40, gain=1e-2, patience=4)
+# From the free pose, and from others.
+LEAST_MOVE = Plan(least_move, strict=False, iterations=40, gain=1e-2, patience=3)
+RESTART = Plan(partial(least_move, stiffest=0.02), strict=False, iterations=40, gain=3e-2, patience=2)
 CURVED = Plan(curved, strict=True, iterations=40, gain=1e-6, patience=10)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .box_search import CURVED, LEAST_MOVE, drawn, search
+from .box_search import CURVED, LEAST_MOVE, RESTART, drawn, search
 from .job import REACHED
 from .limited_chain import Chains, not_alone, taken
 from .limited_hinge import hinged, solve_hinge
@@ -266,7 +266,7 @@ def _searched(
     others = _starts(chains, start, fk_angles(lost))
     size, count = len(lost), 1 + len(others)
     many = chains.pick(np.tile(np.arange(size), count))
-    found = search(many, np.concatenate([taken(first.angles, lost), *others], axis=-1), LEAST_MOVE)
+    found = search(many, np.concatenate([taken(first.angles, lost), *others], axis=-1), RESTART)
     gap = found.gap.reshape(count, size)
     least = gap.min(axis=0)
     near = np.flatnonzero((gap <= least + CLOSE) & (least > REACHED))
