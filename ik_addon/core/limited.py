@@ -38,8 +38,9 @@ from .transforms import (
 BOUND = 1e-6
 # Poses to start again from.
 STARTS = 16
-# Of poses that do not reach, those within this share of the length of the nearest one are refined.
-CLOSE = 0.1
+# Of poses that do not reach, so many of the nearest are refined, if they are within this share of the
+# length of the nearest one.
+REFINED, CLOSE = 4, 0.1
 # An angle without a range starts within so much of the free pose.
 WIDE = 1.5
 # Targets are brought nearer than this many lengths of their chains: further off only their direction counts.
@@ -269,7 +270,8 @@ def _searched(
     found = search(many, np.concatenate([taken(first.angles, lost), *others], axis=-1), RESTART)
     gap = found.gap.reshape(count, size)
     least = gap.min(axis=0)
-    near = np.flatnonzero((gap <= least + CLOSE) & (least > REACHED))
+    place = gap.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
+    near = np.flatnonzero((place < REFINED) & (gap <= least + CLOSE) & (least > REACHED))
     if len(near):
         found.put(near, search(many.pick(near), taken(found.angles, near), CURVED))
         gap = found.gap.reshape(count, size)
