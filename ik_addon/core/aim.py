@@ -8,13 +8,24 @@ input shares (the add-on uses armature space).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
-from .bend_plane import ALIGNED, CONE, blend_sides, cross, dot, hinge_frames, pole_turn, smooth_step
+from .aim_few import few_aims
+from .bend_plane import (
+    PARALLEL,
+    SIN_ALIGNED,
+    SIN_CONE,
+    blend_sides,
+    carried_plane,
+    cross,
+    dot,
+    pole_turn,
+    smooth_step,
+)
 from .job import REACHED, ZERO, Status
 from .reach import soft_distance
-from .swing import swings
 from .transforms import (
     TINY,
     axis_angle_to_matrix,
@@ -23,13 +34,11 @@ from .transforms import (
     normalize,
     perpendicular,
     quaternion_to_axis_angle,
-    quaternion_to_matrix,
 )
 
-_SIN_CONE, _SIN_ALIGNED = float(np.sin(CONE)), float(np.sin(ALIGNED))
 _Y = np.array([0.0, 1.0, 0.0])
-# Sine of the angle between aim and up axis below which another up axis is taken.
-_PARALLEL = 1e-6
+# Temporaries of this many bones stay in the processor's cache.
+BLOCK = 1280
 
 
 @dataclass(frozen=True)
@@ -121,43 +130,98 @@ def look_at(
     Raises:
         ValueError: for an axis that is none.
     """
-    aim, up = axis_vector(aim_axis), axis_vector(up_axis)
+    aim, up = _axes(aim_axis, up_axis)
     orientation, head, target = (np.asarray(a, float) for a in (orientation, head, target))
     offset = np.broadcast_to(np.asarray(offset, float), np.shape(offset) or (3,))
-    vectors = [head, target, aim, up, offset] + ([] if pole is None else [np.asarray(pole, float)])
+    vectors = [head, target, aim, up, offset]
+    if pole is not None:
+        vectors.append(np.asarray(pole, float))
     batch = np.broadcast_shapes(
         orientation.shape[:-2],
         () if pole_mask is None else np.shape(pole_mask),
         *(v.shape[:-1] for v in vectors),
     )
-    head, target, aim, up, offset, *poles = (np.broadcast_to(v, (*batch, 3)).reshape(-1, 3) for v in vectors)
-    bone = np.broadcast_to(orientation, (*batch, 3, 3)).reshape(-1, 3, 3)
-    up = _other_up(aim, up)
-
-    way = target - head
-    distance = length(way)
-    here = distance <= ZERO * (length(head) + length(target)) + TINY
-    line = normalize(way)
-    along = np.einsum("mi,mi->m", offset, aim)
-    aside = offset - along[:, None] * aim
-    reach = np.sqrt(np.maximum(distance**2 - np.einsum("mi,mi->m", aside, aside), 0.0))
-    meeting = normalize(aside + np.maximum(reach, along)[:, None] * aim, aim)
-
-    now = np.einsum("mij,mj->im", bone, meeting)
-    line = np.where(here, now, line.T)
-    side = np.einsum("mij,mj->im", bone, up)
-    turned = _swing(now, line, side) @ bone
-    aligned = np.zeros(len(head), bool)
-    if poles:
-        side = np.einsum("mij,mj->im", turned, up)
-        angle, aligned = _roll(line, side, poles[0].T, pole_mask, batch)
-        turned = axis_angle_to_matrix(line.T, angle) @ turned
-    rotation = np.where(here[:, None, None], bone, turned)
-
-    residual = _distance_to_ray(rotation, way, aim, offset)
-    status = np.where(aligned & ~here, np.int8(Status.POLE_ALIGNED), np.int8(Status.OK))
-    status[residual > REACHED * (distance + length(offset))] = Status.TARGET_NEAR
+    bones = np.broadcast_to(orientation, (*batch, 3, 3)).reshape(-1, 3, 3)
+    mask = None if pole_mask is None else np.broadcast_to(pole_mask, batch).reshape(-1)
+    rotation, residual, status = few_aims(bones, vectors, batch, mask) or _look_at_all(
+        bones, vectors, batch, mask
+    )
     return AimResult(rotation.reshape(*batch, 3, 3), residual.reshape(batch), status.reshape(batch))
+
+
+def _look_at_all(
+    bones: np.ndarray, vectors: list[np.ndarray], batch: tuple[int, ...], mask: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`look_at` of any number of bones, with arguments as in `aim_few.few_aims`."""
+    bone = bones.transpose(1, 2, 0)
+    # Axes and offsets that all bones share stay single columns.
+    shared = [v.ndim == 1 and 2 <= i < 5 for i, v in enumerate(vectors)]
+    columns = [
+        v[:, None] if single else np.broadcast_to(v, (*batch, 3)).reshape(-1, 3).T
+        for v, single in zip(vectors, shared, strict=True)
+    ]
+    count = bone.shape[-1]
+    rotation, residual, status = np.empty((3, 3, count)), np.empty(count), np.empty(count, np.int8)
+    for start in range(0, count, BLOCK):
+        cut = np.s_[..., start : start + BLOCK]
+        part = [v if single else v[cut] for v, single in zip(columns, shared, strict=True)]
+        solved = _look_at(np.ascontiguousarray(bone[cut]), part, None if mask is None else mask[cut])
+        rotation[cut], residual[cut], status[cut] = solved
+    return rotation.transpose(2, 0, 1), residual, status
+
+
+def _look_at(
+    bone: np.ndarray, vectors: list[np.ndarray], mask: np.ndarray | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """`look_at` with the batch last.
+
+    Args:
+        bone: ``(3, 3, m)``.
+        vectors: head and target ``(3, m)``; aim axis, up axis and offset ``(3, m)`` or ``(3, 1)``;
+            pole ``(3, m)``, if there is one.
+        mask: ``(m,)`` or None.
+
+    Returns:
+        Rotation ``(3, 3, m)``, residual and status ``(m,)``.
+    """
+    head, target, aim, up, offset, *poles = vectors
+    way = target - head
+    distance = np.sqrt(dot(way, way))
+    here = distance <= ZERO * (np.sqrt(dot(head, head)) + np.sqrt(dot(target, target))) + TINY
+    reach = np.sqrt(dot(offset, offset))
+    meeting = _meeting(aim, offset, distance) if reach.any() else aim
+    now, side = _carried(bone, meeting), _carried(bone, up)
+    line = way / np.maximum(distance, TINY)
+    if here.any():
+        line = np.where(here, now, line)
+
+    # The side of the up axis before and after the swing, and how far it is off the line.
+    flat = side - dot(side, now) * now
+    off_line = np.sqrt(dot(flat, flat))
+    along = off_line < PARALLEL
+    flat /= np.maximum(off_line, TINY)
+    if along.any():
+        flat = np.where(along, perpendicular(now.T).T, flat)
+    turned = carried_plane(now, flat[None], line)[0]
+    turned = turned - dot(turned, line) * line
+    turned /= np.sqrt(dot(turned, turned))
+    across = cross(line, turned)
+    status = np.zeros(len(distance), np.int8)
+    if poles:
+        cosine, sine, aligned = _roll(poles[0], turned, across, off_line, side, mask)
+        turned, across = cosine * turned + sine * across, cosine * across - sine * turned
+        status[aligned & ~here] = Status.POLE_ALIGNED
+    # Parts of the bone's axes in the frame before, put into the frame after.
+    parts = [_carried(bone.transpose(1, 0, 2), axis) for axis in (now, flat, cross(now, flat))]
+    rotation = line[:, None] * parts[0] + turned[:, None] * parts[1] + across[:, None] * parts[2]
+    if here.any():
+        rotation = np.where(here, bone, rotation)
+
+    local = _carried(rotation.transpose(1, 0, 2), way) - offset
+    local -= np.maximum(dot(local, aim), 0.0) * aim
+    residual = np.sqrt(dot(local, local))
+    status[residual > REACHED * (distance + reach)] = Status.TARGET_NEAR
+    return rotation, residual, status
 
 
 def limit_swing(
@@ -192,59 +256,64 @@ def limit_swing(
     return np.where(eased[..., None, None], held, wanted), eased & (allowed < angle - REACHED)
 
 
-def _other_up(aim: np.ndarray, up: np.ndarray) -> np.ndarray:
-    """Up axes ``(m, 3)`` that are not along the aim axes ``(m, 3)``."""
-    parallel = length(np.cross(aim, up)) < _PARALLEL * length(up)
+def _axes(aim_axis: str | np.ndarray, up_axis: str | np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Aim and up axes ``(..., 3)``, the latter not along the former."""
+    if isinstance(aim_axis, str) and isinstance(up_axis, str):
+        return _named_axes(aim_axis, up_axis)
+    aim, up = axis_vector(aim_axis), axis_vector(up_axis)
+    parallel = length(np.cross(aim, up)) < PARALLEL * length(up)
     if not parallel.any():
-        return up
-    other = np.where(np.abs(aim[:, 2:]) > 0.9, np.array([0.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0]))
-    return np.where(parallel[:, None], other, up)
+        return aim, up
+    other = np.where(np.abs(aim[..., 2:]) > 0.9, np.array([0.0, 1.0, 0.0]), np.array([0.0, 0.0, 1.0]))
+    return aim, np.where(parallel[..., None], other, up)
 
 
-def _swing(now: np.ndarray, line: np.ndarray, side: np.ndarray) -> np.ndarray:
-    """Shortest turns ``(m, 3, 3)`` of ``now`` onto ``line``, of opposites about ``side``; all ``(3, m)``."""
-    _, across, other = hinge_frames(line[None], side)[:, 0]
-    along, off = dot(now, line), 1j * dot(now, across) - dot(now, other)
-    ahead = np.ones((1, len(along)))
-    real, about, aside, over = swings(along[None], off[None], ahead, 0j * ahead)[:, 0]
-    vector = about * line - aside * other + over * across
-    return quaternion_to_matrix(np.concatenate((real[None], vector)).T)
+@cache
+def _named_axes(aim_axis: str, up_axis: str) -> tuple[np.ndarray, np.ndarray]:
+    return _axes(axis_vector(aim_axis), axis_vector(up_axis))
+
+
+def _meeting(aim: np.ndarray, offset: np.ndarray, distance: np.ndarray) -> np.ndarray:
+    """Direction ``(3, m)``, in the bone's frame, of the point of the ray that meets the target."""
+    along = dot(offset, aim)
+    aside = offset - along * aim
+    reach = np.sqrt(np.maximum(distance * distance - dot(aside, aside), 0.0))
+    point = aside + np.maximum(reach, along) * aim
+    size = np.sqrt(dot(point, point))
+    return np.where(size > TINY, point / np.maximum(size, TINY), aim)
+
+
+def _carried(matrices: np.ndarray, vectors: np.ndarray) -> np.ndarray:
+    """Products ``(3, m)`` of matrices ``(3, 3, m)`` and vectors ``(3, m)``."""
+    columns = matrices * vectors
+    return columns[:, 0] + columns[:, 1] + columns[:, 2]
 
 
 def _roll(
-    line: np.ndarray,
-    up: np.ndarray,
     pole: np.ndarray,
+    turned: np.ndarray,
+    across: np.ndarray,
+    off_line: np.ndarray,
+    up: np.ndarray,
     mask: np.ndarray | None,
-    batch: tuple[int, ...],
-) -> tuple[np.ndarray, np.ndarray]:
-    """Angle ``(m,)`` about ``line`` from the up axis to the pole, and where one is along the line.
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Cosine and sine ``(m,)`` of the roll about the line to the pole, and where one is along the line.
 
-    All vectors ``(3, m)``.
+    Args:
+        turned, across: ``(3, m)`` side of the up axis, the line's cross product with it.
+        off_line: ``(m,)`` sine of the angle between up axis and line; mask: ``(m,)`` or None.
     """
     size = np.sqrt(dot(pole, pole))
     counts = (size > TINY) & (dot(up, up) > 0.0)
     if mask is not None:
-        counts = counts & np.broadcast_to(mask, batch).reshape(-1)
-    up = up - dot(up, line) * line
-    off_line = np.sqrt(dot(up, up))
-    up = np.where(off_line > _SIN_ALIGNED, up / np.maximum(off_line, TINY), perpendicular(line.T).T)
+        counts = counts & mask
     cosine, sine, aligned = pole_turn(
-        pole / np.maximum(size, TINY), np.stack((cross(line, up), -up)), counts, None
+        pole / np.maximum(size, TINY), np.stack((across, -turned)), counts, None
     )
     aligned = np.zeros_like(counts) if aligned is None else aligned
-    near = off_line < _SIN_CONE
+    near = off_line < SIN_CONE
     if near.any():
-        part = blend_sides(smooth_step(off_line, _SIN_ALIGNED, _SIN_CONE), cosine, sine)
+        part = blend_sides(smooth_step(off_line, SIN_ALIGNED, SIN_CONE), cosine, sine)
         cosine, sine = np.where(near, part[0], cosine), np.where(near, part[1], sine)
-        aligned = aligned | (counts & (off_line < _SIN_ALIGNED))
-    return np.arctan2(sine, cosine), aligned
-
-
-def _distance_to_ray(
-    rotation: np.ndarray, way: np.ndarray, aim: np.ndarray, offset: np.ndarray
-) -> np.ndarray:
-    """Distance ``(m,)`` from the target at ``way`` from the head to the ray of the turned bone."""
-    local = np.einsum("mji,mj->mi", rotation, way) - offset
-    ahead = np.maximum(np.einsum("mi,mi->m", local, aim), 0.0)
-    return length(local - ahead[:, None] * aim)
+        aligned = aligned | (counts & (off_line < SIN_ALIGNED))
+    return cosine, sine, aligned

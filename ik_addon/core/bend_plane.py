@@ -37,7 +37,7 @@ CONE = np.radians(5.0)
 # Half angle of the cone in which the pole does not determine the bend plane at all.
 ALIGNED = np.radians(0.1)
 
-SIN_CONE, _SIN_ALIGNED = float(np.sin(CONE)), float(np.sin(ALIGNED))
+SIN_CONE, SIN_ALIGNED = float(np.sin(CONE)), float(np.sin(ALIGNED))
 # Sine of the angle to a bone below which a hinge is taken as parallel to it.
 PARALLEL = 1e-6
 # Length of the sum of two unit vectors below which they are taken as opposite.
@@ -45,7 +45,7 @@ OPPOSITE = 1e-6
 # Sines of the FK bend between which the rest hinge gives way to the FK plane's normal.
 STRAIGHT, BENT = 1e-4, 8e-4
 # How far the blend of two bend sides swings out; sets the singular 120 degrees.
-_DETOUR = float(np.sqrt(3.0))
+DETOUR = float(np.sqrt(3.0))
 
 
 def hinge_frames(bones: np.ndarray, hinge: np.ndarray) -> np.ndarray:
@@ -107,9 +107,9 @@ def pole_turn(
     near = np.flatnonzero(off_line < SIN_CONE)
     aligned = None
     if near.size:
-        weight = smooth_step(off_line[near], _SIN_ALIGNED, SIN_CONE)
+        weight = smooth_step(off_line[near], SIN_ALIGNED, SIN_CONE)
         cosine[near], sine[near] = blend_sides(weight, cosine[near], sine[near])
-        aligned = off_line < _SIN_ALIGNED
+        aligned = off_line < SIN_ALIGNED
     if mask is not None:
         cosine, sine = np.where(mask, cosine, 1.0), np.where(mask, sine, 0.0)
         aligned = None if aligned is None else aligned & mask
@@ -124,7 +124,7 @@ def blend_sides(weight: np.ndarray, cosine: np.ndarray, sine: np.ndarray) -> np.
     is -1/2, the sine -sqrt(3)/2 and the weight 2/3; it vanishes where both agree.
     """
     rest = 1.0 - weight
-    mean = np.stack([rest + weight * cosine, weight * (sine + _DETOUR * rest * (1.0 - cosine))])
+    mean = np.stack([rest + weight * cosine, weight * (sine + DETOUR * rest * (1.0 - cosine))])
     size = np.sqrt(mean[0] * mean[0] + mean[1] * mean[1])
     mean[0] += size == 0.0
     return mean / (size + (size == 0.0))

@@ -7,7 +7,10 @@ Two kinds of steps, each damped and each inside the box:
   (Gauss-Newton, damped as Levenberg and Marquardt). The bounds are part of it: with the step
   written as clip(J^T y), what is left is an equation for three numbers y, piecewise linear, solved
   by Newton's method (Hintermueller, Ito and Kunisch 2002, "The primal-dual active set strategy as a
-  semismooth Newton method"). Quadratic where the target can be reached.
+  semismooth Newton method"). Quadratic where the target can be reached. The damping is the square
+  of the gap, and no step is taken back: what a step does is continuous in where it starts, so
+  neighbouring targets take neighbouring ways. Taking steps back, and damping by whether they
+  helped, leads joints 40 degrees apart in tight boxes.
 - `curved`: Newton's step with second derivatives, on the angles that are not held at a bound
   (Bertsekas 1982, "Projected Newton methods"). Quadratic where it cannot.
 
@@ -19,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -27,15 +31,15 @@ from .limited_chain import Chains, Pose, curvature, jacobian, not_alone, place, 
 from .transforms import TINY
 
 # Largest change of an angle in one step, radians, and largest part of a gap that it aims at.
-MOST, FARTHEST = 0.3, 0.1
-# Damping at first, its factors after a step that helped and one that did not, its least value.
+MOST, FARTHEST = 0.3, 0.2
+# Damping of `curved` at first, its factors after a step that helped and one that did not, its least value.
 DAMPED, EASE, STIFFEN, SOFTEST = 1e-3, 0.2, 6.0, 1e-7
-# Damping of steps that are to hit.
+# Damping of steps that are to hit, for each angle.
 FIRM = 1e-13
 # Steps of `drawn`.
 DRAWS = 12
 # How often a step may change its mind about the angles that its bounds hold.
-PASSES = 3
+PASSES = 6
 # Below this, as length per radian, a chain does not get nearer by any angle that may change.
 STATIONARY = 1e-10
 
@@ -67,12 +71,14 @@ class Plan:
 
     Attributes:
         step: the change of the angles ``(3n, m)``; one past the bounds is cut off there.
+        strict: a step that does not lead nearer is taken back.
         iterations: at most so many steps.
-        gain, patience: a step that closes less than the share `gain` of the gap is a slow
-            one, and a chain is done after `patience` of them in a row.
+        gain, patience: a step that closes less than the share `gain` of the least gap so far is a
+            slow one, and a chain is done after `patience` of them in a row.
     """
 
     step: Callable[[Slope], np.ndarray]
+    strict: bool
     iterations: int
     gain: float
     patience: int
@@ -83,6 +89,7 @@ class _State:
 
     Attributes:
         damping: ``(m,)``; slow: ``(m,)`` how many steps in a row were slow.
+        nearest, best: ``(m,)`` and ``(n, 3, m)`` the least gap so far, and the angles there.
     """
 
     def __init__(self, chains: Chains, angles: np.ndarray) -> None:
@@ -90,11 +97,20 @@ class _State:
         self.pose = place(chains, angles)
         self.damping = np.full(angles.shape[-1], DAMPED)
         self.slow = np.zeros(angles.shape[-1], int)
+        self.nearest, self.best = self.pose.gap, angles
 
     def keep(self, rows: np.ndarray) -> None:
         """Let go of all other chains."""
         self.chains, self.pose = self.chains.pick(rows), self.pose.pick(rows)
         self.damping, self.slow = self.damping[rows], self.slow[rows]
+        self.nearest, self.best = self.nearest[rows], taken(self.best, rows)
+
+    @property
+    def found(self) -> Pose:
+        """The chains where they came nearest."""
+        if (self.pose.gap <= self.nearest).all():
+            return self.pose
+        return place(self.chains, self.best)
 
 
 def search(chains: Chains, start: np.ndarray, plan: Plan) -> Pose:
@@ -104,32 +120,40 @@ def search(chains: Chains, start: np.ndarray, plan: Plan) -> Pose:
     """
     rows = not_alone(np.arange(start.shape[-1]))
     state = _State(chains.pick(rows), taken(start, rows))
-    result = place(chains, start.copy())
+    result = state.pose.pick(np.arange(start.shape[-1]))
     for _ in range(plan.iterations):
         left = np.flatnonzero((state.pose.gap > REACHED) & (state.slow < plan.patience))
         if len(left) < len(rows):
-            result.put(rows, state.pose)
+            result.put(rows, state.found)
             if not len(left):
                 return result
             left = not_alone(left)
             state.keep(left)
             rows = rows[left]
         _advance(state, plan)
-    result.put(rows, state.pose)
+    result.put(rows, state.found)
     return result
 
 
 def _advance(state: _State, plan: Plan) -> None:
-    """One step of each chain, taken back where it did not help."""
+    """One step of each chain."""
     chains, pose = state.chains, state.pose
     slope = _slope(state)
-    still = np.abs(np.clip(-slope.uphill, slope.low, slope.high)).max(axis=0) <= STATIONARY
+    downhill = np.minimum(np.maximum(-slope.uphill, slope.low), slope.high)
+    still = np.abs(downhill).max(axis=0) <= STATIONARY
     trial = place(chains, _inside(chains, pose.angles, _limited(plan.step(slope))))
-    nearer = trial.gap < pose.gap
-    slow = pose.gap - trial.gap <= plan.gain * pose.gap
-    state.pose = pose.where(nearer, trial)
-    state.damping = np.maximum(state.damping * np.where(nearer, EASE, STIFFEN), SOFTEST)
+    nearer = trial.gap < state.nearest
+    slow = state.nearest - trial.gap <= plan.gain * state.nearest
     state.slow = np.where(still, plan.patience, np.where(slow, state.slow + 1, 0))
+    if nearer.all():
+        state.best, state.nearest = trial.angles, trial.gap
+    else:
+        state.best = np.where(nearer, trial.angles, state.best)
+        state.nearest = np.where(nearer, trial.gap, state.nearest)
+    if plan.strict:
+        state.damping = np.maximum(state.damping * np.where(nearer, EASE, STIFFEN), SOFTEST)
+        trial = pose.where(nearer, trial)
+    state.pose = trial
 
 
 def _limited(change: np.ndarray) -> np.ndarray:
@@ -157,23 +181,31 @@ def _slope(state: _State) -> Slope:
     )
 
 
-def least_move(slope: Slope) -> np.ndarray:
-    """The smallest step inside the bounds that brings the tip nearer, ``(3n, m)``."""
+def least_move(slope: Slope, stiffest: float = 1.0) -> np.ndarray:
+    """The smallest step inside the bounds that brings the tip nearer, ``(3n, m)``.
+
+    Args:
+        stiffest: most damping. The less of it, the sooner a search ends, but the more it depends
+            on small changes of where it starts.
+    """
     miss = slope.miss * np.minimum(1.0, FARTHEST / np.maximum(slope.gap, TINY))
-    damping = 4.0 * slope.damping * np.minimum(slope.gap, 1.0) ** 2 + FIRM
-    return _bounded(slope, miss, damping, np.zeros(slope.low.shape))
+    return _bounded(slope, miss, np.minimum(slope.gap * slope.gap, stiffest), np.zeros(slope.low.shape))
 
 
 def _bounded(slope: Slope, miss: np.ndarray, damping: np.ndarray, towards: np.ndarray) -> np.ndarray:
     """Of the steps inside the bounds that move the tip by ``miss`` ``(3, m)`` the one next to
-    ``towards``, ``(3n, m)``."""
+    ``towards``, ``(3n, m)``; ``damping`` ``(m,)`` says how much a step counts against a gap."""
     columns = slope.columns
+    # More than rounding of the matrices below, which may be singular.
+    damping = damping + FIRM * (1 + len(columns[0]))
     free, held = slope.low < slope.high, np.zeros(slope.low.shape)
     for _ in range(PASSES):
         part = np.where(free, columns, 0.0)
         matrix = np.einsum("idm,jdm->ijm", part, part)
         known = np.einsum("idm,dm->im", columns, np.where(free, towards, held))
-        pull = solve_3x3(matrix, damping, miss - known)
+        for axis in range(3):
+            matrix[axis, axis] += damping
+        pull = np.linalg.solve(matrix.transpose(2, 0, 1), (miss - known).T[..., None])[..., 0].T
         wanted = towards + np.einsum("idm,im->dm", columns, pull)
         change = np.minimum(np.maximum(wanted, slope.low), slope.high)
         inside = change == wanted
@@ -191,34 +223,15 @@ def drawn(chains: Chains, pose: Pose, towards: np.ndarray) -> Pose:
     """
     rows = not_alone(np.arange(len(pose.gap)))
     state = _State(chains.pick(rows), taken(pose.angles, rows))
-    towards, firm = taken(towards, rows), np.full(len(rows), FIRM)
+    aims, firm = taken(towards, rows), np.zeros(len(rows))
     for _ in range(DRAWS):
         slope = _slope(state)
-        wish = (towards - state.pose.angles).reshape(slope.low.shape)
+        wish = (aims - state.pose.angles).reshape(slope.low.shape)
         change = _limited(_bounded(slope, slope.miss, firm, wish))
         state.pose = place(state.chains, _inside(state.chains, state.pose.angles, change))
     found = search(chains, state.pose.angles[..., : len(pose.gap)], LEAST_MOVE)
-    return pose.where(found.gap <= REACHED, found)
-
-
-def solve_3x3(matrix: np.ndarray, damping: np.ndarray, right: np.ndarray) -> np.ndarray:
-    """x ``(3, m)`` with (matrix + damping) x = right, the matrices ``(3, 3, m)`` symmetric without
-    negative eigenvalues, damping ``(m,)`` positive.
-
-    By the factors L D L^T, which lose no digit of the well-determined directions where others
-    are all but undetermined.
-    """
-    a, b, c = matrix[0, 0] + damping, matrix[0, 1], matrix[0, 2]
-    p, q = b / a, c / a
-    d = np.maximum(matrix[1, 1] + damping - p * b, TINY)
-    t = (matrix[1, 2] - p * c) / d
-    e = np.maximum(matrix[2, 2] + damping - q * c - t * t * d, TINY)
-    second = right[1] - p * right[0]
-    out = np.empty(right.shape)
-    out[2] = (right[2] - q * right[0] - t * second) / e
-    out[1] = second / d - t * out[2]
-    out[0] = right[0] / a - p * out[1] - q * out[2]
-    return out
+    away = (np.square(p.angles - towards).sum(axis=(0, 1)) for p in (found, pose))
+    return pose.where((found.gap <= REACHED) & np.less(*away), found)
 
 
 def curved(slope: Slope) -> np.ndarray:
@@ -253,5 +266,7 @@ def _newton(matrix: np.ndarray, damping: np.ndarray, free: np.ndarray, right: np
         return np.zeros(right.shape)
 
 
-LEAST_MOVE = Plan(least_move, iterations=30, gain=1e-2, patience=4)
-CURVED = Plan(curved, iterations=40, gain=1e-6, patience=10)
+# From the free pose, and from others.
+LEAST_MOVE = Plan(least_move, strict=False, iterations=40, gain=1e-2, patience=3)
+RESTART = Plan(partial(least_move, stiffest=0.02), strict=False, iterations=40, gain=3e-2, patience=2)
+CURVED = Plan(curved, strict=True, iterations=40, gain=1e-6, patience=10)

@@ -27,7 +27,6 @@ Lengths and distances are shares of the chain's length, arrays have the batch la
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -39,41 +38,52 @@ from .transforms import TINY
 Number = Any
 
 # Longest Newton step, as a distance in hyperbolic space: it scales angles by at most e^1.5.
-_STEP = 1.5
+STEP = 1.5
 # Bend, in the projection, that is mixed into a chain that has to fold ...
-_ARC = 0.02
+ARC = 0.02
 # ... in full from this much folding on.
-_ARC_ONSET = 0.1
+ARC_ONSET = 0.1
 # What a chain lacks to full reach below which its directions are no more than rounding.
-_STRAIGHT = 1e-17
+FIRST_LACK = 1e-17
 # Sine of the angle to -u below which a bone is set off from it.
 _BACK = 1e-6
 
 
-def project(along: np.ndarray, off: np.ndarray, arc: np.ndarray, side: np.ndarray) -> np.ndarray:
-    """Points of the plane for the bones' directions.
+def spinors(along: np.ndarray, off: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two complex numbers for each direction, whose ratio second / first is its point.
+
+    They keep their digits all over the sphere, and at -u, whose point is infinitely far away.
 
     Args:
         along, off: ``(n, m)`` parts of the unit directions along the line, and complex along
             Y and N.
+    """
+    back = along < 0.0
+    if not back.any():
+        return 1.0 + along, off
+    # Close to -u the sum 1 + along loses its digits, 1 - along does not.
+    return np.where(back, off.conj(), 1.0 + along), np.where(back, 1.0 - along, off)
+
+
+def project(first: np.ndarray, second: np.ndarray, arc: np.ndarray, side: Number) -> np.ndarray:
+    """Points of the plane ``(n, m)`` for directions.
+
+    Args:
+        first, second: ``(n, m)`` as from `spinors`, of any length but zero.
         arc: ``(n, m)`` from `bow`.
         side: ``(m,)`` complex unit, where the chain bends to: Y is 1, N is 1j. A bone that
             points straight back leaves the line as a bow to that side would.
     """
-    back = along < 0.0
-    if not back.any():
-        return off / (1.0 + along)
-    square = _square(off)
-    stuck = back & (square < _BACK**2)
-    off = np.where(stuck, np.copysign(_BACK, arc) * side, off)
-    # Close to -u the sum 1 + along loses its digits, this form of it does not.
-    lift = np.where(back, np.where(stuck, _BACK**2, square) / (1.0 + np.abs(along)), 1.0 + along)
-    return off / lift
+    stuck = np.abs(first) < 0.5 * _BACK * np.abs(second)
+    if stuck.any():
+        first = np.where(stuck, np.copysign(0.5 * _BACK, arc), first)
+        second = np.where(stuck, side, second)
+    return second / first
 
 
 def directions(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Parts of the unit directions along the line ``(n, m)``, and complex along Y and N ``(n, m)``."""
-    twice = 2.0 / (1.0 + _square(points))
+    twice = 2.0 / (1.0 + square(points))
     return twice - 1.0, twice * points
 
 
@@ -99,7 +109,7 @@ def leave_line(
         start, distance: ``(m,)`` from root to tip before and after.
     """
     folding = np.sqrt((1.0 - distance) / (1.0 + distance)) - np.sqrt((1.0 - start) / (1.0 + start))
-    amount = _ARC * np.minimum(np.maximum(folding / _ARC_ONSET, 0.0), 1.0)
+    amount = ARC * np.minimum(np.maximum(folding / ARC_ONSET, 0.0), 1.0)
     return points + arc * (amount * side)
 
 
@@ -110,7 +120,7 @@ def close(
     active: np.ndarray,
     iterations: int,
     tolerance: float,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
+) -> tuple[np.ndarray, np.ndarray, int]:
     """Bring the tip to ``distance`` along the line.
 
     Args:
@@ -123,68 +133,56 @@ def close(
             not change.
 
     Returns:
-        along: ``(n, m)`` parts of the unit directions along the line.
-        off: ``(n, m)`` complex, parts along Y and N.
+        points: ``(n, m)`` of the closed chains.
         missed: ``(m,)`` True for active chains that are not done.
         steps: how many steps were made.
     """
     points = points * _first_scale(points, lengths, distance)
     reach = 1.0 + distance
-    enough = tolerance * tolerance
     terms = np.empty((5, *points.shape), complex)
     for step in range(iterations + 1):
-        square = _square(points)
-        twice = 2.0 / (1.0 + square)
+        twice = 2.0 / (1.0 + square(points))
         np.multiply(lengths, twice, out=terms[0])
         np.multiply(terms[0], points, out=terms[1])
         np.multiply(terms[:2], twice, out=terms[2:4])
         np.multiply(terms[3], points, out=terms[4])
-        terms[2] *= square
         sums = np.add.reduce(terms, axis=1)
-        miss = sums[0].real - reach
-        active = active & (miss * miss + _square(sums[1]) > enough)
+        active = active & (np.hypot(sums[0].real - reach, np.abs(sums[1])) > tolerance)
         if step == iterations or not active.any():
             break
-        if len(distance) == 1:
-            # Python's own numbers are faster than arrays of one.
-            along, off = _newton(sums[:, 0].tolist(), reach.item())
-            size = math.sqrt(along * along + _square(off)) + TINY
-            path = min(size, _STEP)
-            rate = math.sinh(path) / size
-            points = points * (math.cosh(path) - along * rate) + off * rate
-        else:
-            along, off = _newton(sums, reach)
-            size = np.sqrt(along * along + _square(off)) + TINY
-            path = np.minimum(size, _STEP) * active
-            rate = np.sinh(path) / size
-            points = points * (np.cosh(path) - along * rate) + off * rate
-    return twice - 1.0, twice * points, active, step
+        along, off = newton_step(sums, reach)
+        size = np.hypot(along, np.abs(off)) + TINY
+        path = np.minimum(size, STEP) * active
+        rate = np.sinh(path) / size
+        points = points * (np.cosh(path) - along * rate) + off * rate
+    return points, active, step
 
 
 def _first_scale(points: np.ndarray, lengths: np.ndarray, distance: np.ndarray) -> np.ndarray:
     """The scale ``(m,)`` that would be right if all bones stood at the same angle to the line."""
-    square = _square(points)
+    bend = square(points)
     # Half of what the tip lacks to full reach; from 1 - cos, so straight chains keep their digits.
-    lack = np.add.reduce(lengths * (square / (1.0 + square)), axis=0)
-    ratio = (1.0 - distance) * (1.0 - lack) / ((1.0 + distance) * np.maximum(lack, _STRAIGHT))
+    lack = np.add.reduce(lengths * bend / (1.0 + bend), axis=0)
+    ratio = (1.0 - distance) * (1.0 - lack) / ((1.0 + distance) * np.maximum(lack, FIRST_LACK))
     return np.sqrt(ratio)
 
 
-def _newton(sums: Sequence[Number], reach: Number) -> tuple[Number, Number]:
+def newton_step(sums: Sequence[Number], reach: Number) -> tuple[Number, Number]:
     """The step -H^-1 r along and, complex, off the line, with r the tip's way from its place.
 
     H is the sum of l (1 - b b^T) over bones and line. It splits into the part along the line
     and the one across it; the latter acts on a complex number as a -> spread a - skew conj(a).
 
     Args:
-        sums: complex sums of l t, l t z, l t^2 |z|^2, l t^2 z, l t^2 z^2 over the bones, with
-            z their points and t = 2 / (1 + |z|^2), 1 more than the direction's part along u.
+        sums: complex sums of l t, l t z, l t^2, l t^2 z, l t^2 z^2 over the bones, with z their
+            points and t = 2 / (1 + |z|^2), 1 more than the direction's part along u.
         reach: 1 and the distance to solve at.
     """
-    tip, tip_off, stiff = sums[0].real, sums[1], sums[2].real
+    tip, tip_off = sums[0].real, sums[1]
+    stiff = 2.0 * tip - sums[2].real
     mixed, skew = tip_off - sums[3], 0.5 * sums[4]
     spread = reach - 0.5 * stiff
-    across = 1.0 / (abs(spread * spread - _square(skew)) + TINY)
+    across = 1.0 / (abs(spread * spread - square(skew)) + TINY)
     solved_mixed = (spread * mixed + skew * mixed.conjugate()) * across
     solved_miss = (spread * tip_off + skew * tip_off.conjugate()) * across
     to_mixed = mixed.conjugate()
@@ -193,5 +191,6 @@ def _newton(sums: Sequence[Number], reach: Number) -> tuple[Number, Number]:
     return along_step, -solved_miss - solved_mixed * along_step
 
 
-def _square(z: Number) -> Number:
+def square(z: Number) -> Number:
+    """Of the length of a complex number, or of those of an array."""
     return (z * z.conjugate()).real

@@ -18,9 +18,13 @@ the target for distances from 0.3 to 0.999 of the chain's length.
 
 from __future__ import annotations
 
-from .closing import close, leave_line, project
-from .iterative import in_blocks, to_line, to_result
+from .chains_few import few_chains
+from .closing import close
+from .iterative import bowed, in_blocks, to_line, to_result
 from .job import ChainJob, ChainResult
+
+# With more chains than this the arrays are faster.
+FEW = 2
 
 
 def solve(job: ChainJob, iterations: int = 100, tolerance: float = 1e-6) -> ChainResult:
@@ -50,13 +54,23 @@ def solve(job: ChainJob, iterations: int = 100, tolerance: float = 1e-6) -> Chai
 
 def solve_valid(job: ChainJob, iterations: int = 100, tolerance: float = 1e-6) -> ChainResult:
     """`solve` without checks: all arrays of the job are float64 and share its batch shape."""
+    few = solve_few(job, iterations, tolerance)
+    return solve_many(job, iterations, tolerance) if few is None else few
+
+
+def solve_few(job: ChainJob, iterations: int, tolerance: float) -> ChainResult | None:
+    """`solve_valid` of a few chains, see `chains_few`; None for more than `FEW`, or singular ones."""
+    return few_chains(job, FEW, iterations, tolerance)
+
+
+def solve_many(job: ChainJob, iterations: int, tolerance: float) -> ChainResult:
+    """`solve_valid` of any number of chains."""
     return in_blocks(_solve, job, iterations, tolerance)
 
 
 def _solve(job: ChainJob, iterations: int, tolerance: float) -> ChainResult:
     line = to_line(job)
     distance = line.solvable()
-    points = project(line.along, line.off, line.arc, line.side)
-    points = leave_line(points, line.arc, line.side, line.start, distance)
-    along, off, missed, _ = close(points, line.lengths, distance, line.active(job), iterations, tolerance)
-    return to_result(job, line, along, off, missed)
+    points = bowed(line, distance)
+    points, missed, _ = close(points, line.lengths, distance, line.active(job), iterations, tolerance)
+    return to_result(job, line, points, missed)

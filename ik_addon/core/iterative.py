@@ -42,20 +42,20 @@ from .bend_plane import (
     smooth_step,
     turned_plane,
 )
-from .closing import bow
+from .closing import bow, directions, leave_line, project, spinors
 from .job import REACHED, ZERO, ChainJob, ChainResult, Status
-from .swing import swings, turn_matrices
+from .swing import Spinors, swings, turn_matrices
 from .transforms import TINY
 from .two_bone import CLEAR
 
 # What a chain lacks to full reach below which rounding hides how it bends.
-_FULL = 1e-14
+FULL = 1e-14
 # Below this share of what it would be in a plain arc, the mean offset tells no side.
-_ONE_SIDED = 0.25
+ONE_SIDED = 0.25
 # How near to its radii a chain that cannot reach its target is posed to find its side.
-_EDGE = 1e-9
+EDGE = 1e-9
 # Joints that are solved at once; their temporaries stay in the cache.
-BLOCK = 16384
+BLOCK = 8192
 
 
 @dataclass
@@ -66,7 +66,8 @@ class Line:
         root, target: ``(3, m)`` in the job's frame and unit.
         total: ``(m,)`` lengths of the chains in the job's unit.
         lengths: ``(n, m)`` of the bones.
-        along, off: ``(n, m)`` directions of the bones.
+        off: ``(n, m)`` directions of the bones off the line.
+        spinors: of the bones' directions, from `closing.spinors`.
         before, frame: ``(3, 3, m)`` u, Y, N in the FK pose and on the line, in the job's frame.
         start, distance: ``(m,)`` from root to FK tip and to the target.
         fold: ``(m,)`` what the longest bone exceeds all others by, may be below zero.
@@ -82,8 +83,8 @@ class Line:
     target: np.ndarray
     total: np.ndarray
     lengths: np.ndarray
-    along: np.ndarray
     off: np.ndarray
+    spinors: Spinors
     before: np.ndarray
     frame: np.ndarray
     start: np.ndarray
@@ -100,7 +101,7 @@ class Line:
         """Distances ``(m,)`` to solve at: those out of reach are brought to just within."""
         if not self.out.any():
             return self.distance
-        inside = np.minimum(np.maximum(self.distance, self.fold + _EDGE), 1.0 - _EDGE)
+        inside = np.minimum(np.maximum(self.distance, self.fold + EDGE), 1.0 - EDGE)
         return np.where(self.out, inside, self.distance)
 
     def active(self, job: ChainJob) -> np.ndarray:
@@ -136,91 +137,105 @@ def to_line(job: ChainJob) -> Line:
     count = job.joints.shape[-2]
     joints = np.ascontiguousarray(job.joints.reshape(-1, count, 3).transpose(1, 2, 0))
     target = job.target.reshape(-1, 3).T
-    bones = joints[1:] - joints[:-1]
-    # Root to tip, root to target, hinge.
-    vectors = np.empty((3, *target.shape))
-    np.subtract(joints[-1], joints[0], out=vectors[0])
-    np.subtract(target, joints[0], out=vectors[1])
-    vectors[2] = job.hinge.reshape(-1, 3).T
-    lengths, sizes = np.sqrt(dot(bones, bones)), np.sqrt(dot(vectors, vectors))
+    # Bones, root to tip, root to target, hinge.
+    vectors = np.empty((count + 2, *target.shape))
+    np.subtract(joints[1:], joints[:-1], out=vectors[:-3])
+    np.subtract(joints[-1], joints[0], out=vectors[-3])
+    np.subtract(target, joints[0], out=vectors[-2])
+    vectors[-1] = job.hinge.reshape(-1, 3).T
+    sizes = np.sqrt(dot(vectors, vectors))
+    lengths = sizes[:-3]
     total = np.add.reduce(lengths, axis=0)
-    slight = ZERO * total
-    small = lengths <= slight
-    bones /= np.maximum(lengths, TINY)[:, None]
-    vectors /= np.maximum(sizes, TINY)[:, None]
-    source = dead = None
-    if small.any():
-        bones, lengths, source, dead = _without_gaps(bones, lengths, small)
+    small = sizes[:-1] <= ZERO * total
+    vectors *= (1.0 / np.maximum(sizes, TINY))[:, None]
+    bones, tip, line, hinge = vectors[:-3], *vectors[-3:]
+    any_small = small.any()
+    source = dead = on_root = None
+    if any_small and small[:-2].any():
+        bones, lengths, source, dead = _without_gaps(bones, lengths, small[:-2])
     scale = 1.0 / np.maximum(total, TINY)
     lengths = lengths * (scale if dead is None else np.where(dead, 1.0, scale))
-    start, distance = sizes[:2] * scale
+    start, distance = sizes[-3:-1] * scale
     fold = 2.0 * np.maximum.reduce(lengths, axis=0) - 1.0
-    tip, line, on_root = vectors[0], vectors[1], None
-    small = sizes[:2] <= slight
-    if small.any():
-        tip, line, on_root = _directions(tip, line, bones, small, fold, lengths)
+    if any_small and small[-2:].any():
+        tip, line, on_root = _directions(tip, line, bones, small[-2:], fold, lengths)
         # A chain of no length is on its target when that is on the root.
         distance = np.where(on_root, 0.0 if dead is None else dead, distance)
 
-    frames = hinge_frames(tip[None], vectors[2])[:, 0]
-    plane = carried_plane(tip, frames[1:], line)
-    before = np.stack((tip, -frames[2], frames[1]))
+    plane = hinge_frames(tip[None], hinge)[1:, 0]
+    before, frame = _frame(tip, plane), _frame(line, carried_plane(tip, plane, line))
     along, aside, across = np.einsum("nkm,akm->anm", bones, before)
-    off = aside + 1j * across
+    off = np.empty(along.shape, complex)
+    off.real, off.imag = aside, across
     arc = bow(lengths)
     return Line(
         root=joints[0],
         target=target,
         total=total,
         lengths=lengths,
-        along=along,
         off=off,
+        spinors=spinors(along, off),
         before=before,
-        frame=np.stack((line, -plane[1], plane[0])),
+        frame=frame,
         start=np.minimum(start, 1.0),
         distance=distance,
         fold=fold,
         arc=arc,
         side=_side(off, lengths * arc, arc),
-        out=(distance >= 1.0 - _FULL) | (distance <= fold + ZERO),
+        out=(distance >= 1.0 - FULL) | (distance <= fold + ZERO),
         on_root=on_root,
         source=source,
         dead=dead,
     )
 
 
-def to_result(
-    job: ChainJob, line: Line, along: np.ndarray, off: np.ndarray, missed: np.ndarray
-) -> ChainResult:
+def _frame(line: np.ndarray, plane: np.ndarray) -> np.ndarray:
+    """u, Y, N ``(3, 3, m)`` of a bend plane."""
+    frame = np.empty((3, *line.shape))
+    frame[0], frame[2] = line, plane[0]
+    np.negative(plane[1], out=frame[1])
+    return frame
+
+
+def bowed(line: Line, distance: np.ndarray) -> np.ndarray:
+    """Points ``(n, m)`` of the FK pose for `closing.close`, bowed where it has to fold."""
+    points = project(*line.spinors, line.arc, line.side)
+    return leave_line(points, line.arc, line.side, line.start, distance)
+
+
+def to_result(job: ChainJob, line: Line, points: np.ndarray, missed: np.ndarray) -> ChainResult:
     """The solved chains in the job's frame and unit.
 
     Args:
-        along, off: ``(n, m)`` directions of the bones.
+        points: ``(n, m)`` of the bones' directions, see `closing`.
         missed: ``(m,)`` True where the solver did not converge.
     """
     side, settled = line.side, _settled(line)
     if settled is not None:
-        side, off = side * settled, off * settled
-    posed, aligned = _turned_to_pole(job, line, side, off)
-    if line.out.any():
-        along = np.where(line.out, _extreme(line), along)
-        off = np.where(line.out, 0.0, off)
+        side, points = side * settled, points * settled
     if line.source is not None:
-        along = np.take_along_axis(along, line.source, axis=0)
-        off = np.take_along_axis(off, line.source, axis=0)
+        points = np.take_along_axis(points, line.source, axis=0)
+    along, off = directions(points)
+    frame, aligned = _turned_to_pole(job, line, side, off)
+    posed: Spinors = (np.ones(1), points)
+    if line.out.any():
+        extreme = _extreme(line)
+        along, off = np.where(line.out, extreme, along), np.where(line.out, 0.0, off)
+        back = line.out & (extreme < 0.0)
+        posed = np.where(back, 0.0, 1.0), np.where(back, 1.0, np.where(line.out, 0.0, points))
     count, size = along.shape
     bones = np.empty((3, count, size))
     bones[0], bones[1], bones[2] = along, off.real, off.imag
     joints = np.empty((count + 1, 3, size))
     joints[0] = line.root
     lengths = (line.lengths * line.total)[:, None]
-    np.multiply(np.einsum("anm,akm->nkm", bones, posed), lengths, out=joints[1:])
+    np.multiply(np.einsum("anm,akm->nkm", bones, frame), lengths, out=joints[1:])
     joints = np.add.accumulate(joints, axis=0)
     miss = joints[-1] - line.target
 
-    turns = swings(line.along, line.off, along, off)
-    turns[1:] = np.einsum("anm,akm->knm", turns[1:], posed)
-    chain = np.einsum("akm,ajm->kjm", posed, line.before)
+    turns = swings(line.spinors, posed)
+    turns[1:] = np.einsum("anm,akm->knm", turns[1:], frame)
+    chain = np.einsum("akm,ajm->kjm", frame, line.before)
     rotations = np.einsum("iknm,kjm->ijnm", turn_matrices(turns), chain)
     if line.dead is not None:
         rotations = np.where(line.dead, np.eye(3)[..., None, None], rotations)
@@ -334,7 +349,7 @@ def _turned_to_pole(
     if turn:
         angle = angle if line.on_root is None else np.where(line.on_root, 0.0, angle)
         plane = turned_plane(plane, np.cos(angle), np.sin(angle))
-    return np.stack((line.frame[0], -plane[1], plane[0])), aligned
+    return _frame(line.frame[0], plane), aligned
 
 
 def _posed_side(line: Line, side: np.ndarray, off: np.ndarray) -> np.ndarray:
@@ -350,15 +365,16 @@ def _posed_side(line: Line, side: np.ndarray, off: np.ndarray) -> np.ndarray:
     mean = np.add.reduce(moments * off, axis=0) * side.conj()
     size = np.abs(mean)
     most = np.add.reduce(np.abs(moments) * np.abs(off), axis=0)
-    weight = smooth_step(size / np.maximum(most, TINY), 0.0, _ONE_SIDED)
+    weight = smooth_step(size / np.maximum(most, TINY), 0.0, ONE_SIDED)
     swung = weight * (np.abs(mean.real) + 1j * mean.imag) / np.maximum(size, TINY) + (1.0 - weight)
     return side * swung / np.abs(swung)
 
 
 def _extreme(line: Line) -> np.ndarray:
     """Parts along u ``(n, m)`` of bones that all point to the target, or fold onto the longest."""
-    others = np.argmax(line.lengths, axis=0) != np.arange(len(line.lengths))[:, None]
-    return np.where((line.distance < 1.0 - _FULL) & others, -1.0, 1.0)
+    longest = np.argmax(line.lengths, axis=0)
+    own = np.arange(len(line.lengths))[:, None] if line.source is None else line.source
+    return np.where((line.distance < 1.0 - FULL) & (own != longest), -1.0, 1.0)
 
 
 def _status(line: Line, missed: np.ndarray, aligned: np.ndarray | None) -> np.ndarray:

@@ -14,11 +14,12 @@ and another pose takes over, and where the free solver jumps.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
-from .box_search import CURVED, LEAST_MOVE, drawn, search
+from .box_search import CURVED, LEAST_MOVE, RESTART, drawn, search
 from .job import REACHED
 from .limited_chain import Chains, not_alone, taken
 from .limited_hinge import hinged, solve_hinge
@@ -37,8 +38,9 @@ from .transforms import (
 BOUND = 1e-6
 # Poses to start again from.
 STARTS = 16
-# Of poses that do not reach, those within this share of the length of the nearest one are refined.
-CLOSE = 0.1
+# Of poses that do not reach, so many of the nearest are refined, if they are within this share of the
+# length of the nearest one.
+REFINED, CLOSE = 4, 0.1
 # An angle without a range starts within so much of the free pose.
 WIDE = 1.5
 # Targets are brought nearer than this many lengths of their chains: further off only their direction counts.
@@ -212,12 +214,17 @@ def _solve(problem: _Problem) -> np.ndarray:
             exact[rows] = np.maximum(knees.lower - found, found - knees.upper).max(axis=(0, 1)) <= KEPT
         rest = np.flatnonzero(~exact)
     if len(rest):
-        part, fk = chains.pick(rest), None
-        if problem.fk is not None:
-            own = quaternion_multiply(quaternion_conjugate(zero[rest]), box.canonical(problem.fk)[rest])
-            fk = _last(box.pick(rest).nearest(own))
+        part = chains if len(rest) == len(wanted) else chains.pick(rest)
+
+        def fk_angles(lost: np.ndarray) -> np.ndarray | None:
+            if problem.fk is None:
+                return None
+            rows = rest[lost]
+            own = quaternion_multiply(quaternion_conjugate(zero[rows]), box.canonical(problem.fk)[rows])
+            return _last(box.pick(rows).nearest(own))
+
         start = np.clip(taken(angles, rest), part.lower, part.upper)
-        turned[rest] = rotation_of(_first(_searched(part, start, fk)))
+        turned[rest] = rotation_of(_first(_searched(part, start, fk_angles)))
     out = np.where(free, quaternion_multiply(zero, turned), turned)
     return box.stored(np.where(out[..., :1] < 0.0, -out, out))
 
@@ -244,31 +251,39 @@ def _chains(problem: _Problem, zero: np.ndarray) -> Chains:
     )
 
 
-def _searched(chains: Chains, start: np.ndarray, fk: np.ndarray | None) -> np.ndarray:
-    """The angles found from ``start`` ``(n, 3, m)``, or from elsewhere where these do not reach."""
+def _searched(
+    chains: Chains, start: np.ndarray, fk_angles: Callable[[np.ndarray], np.ndarray | None]
+) -> np.ndarray:
+    """The angles found from ``start`` ``(n, 3, m)``, or from elsewhere where these do not reach.
+
+    Args:
+        fk_angles: gives those of the FK poses of chains at indices, if they are known.
+    """
     first = search(chains, start, LEAST_MOVE)
     lost = np.flatnonzero(first.gap > REACHED)
     if not len(lost):
         return first.angles
-    chains, start, fk = chains.pick(lost), taken(start, lost), None if fk is None else taken(fk, lost)
-    others = _starts(chains, start, fk)
+    chains, start = chains.pick(lost), taken(start, lost)
+    others = _starts(chains, start, fk_angles(lost))
     size, count = len(lost), 1 + len(others)
     many = chains.pick(np.tile(np.arange(size), count))
-    found = search(many, np.concatenate([taken(first.angles, lost), *others], axis=-1), LEAST_MOVE)
+    found = search(many, np.concatenate([taken(first.angles, lost), *others], axis=-1), RESTART)
     gap = found.gap.reshape(count, size)
     least = gap.min(axis=0)
-    near = np.flatnonzero((gap <= least + CLOSE) & (least > REACHED))
+    place = gap.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
+    near = np.flatnonzero((place < REFINED) & (gap <= least + CLOSE) & (least > REACHED))
     if len(near):
         found.put(near, search(many.pick(near), taken(found.angles, near), CURVED))
         gap = found.gap.reshape(count, size)
-    # Poses that are as near are told apart by how far they are from the free pose.
-    away = np.square(found.angles - np.tile(start, count)).sum(axis=(0, 1)).reshape(count, size)
-    as_near = gap <= np.maximum(gap.min(axis=0) + BOUND * (least > REACHED), REACHED)
-    best = found.pick(np.where(as_near, away, np.inf).argmin(axis=0) * size + np.arange(size))
-    there = np.flatnonzero(best.gap <= REACHED)
+    wanted = np.tile(start, count)
+    there = np.flatnonzero(found.gap <= REACHED)
     if len(there):
-        best.put(there, drawn(chains.pick(there), best.pick(there), taken(start, there)))
-    first.put(lost, best)
+        found.put(there, drawn(many.pick(there), found.pick(there), taken(wanted, there)))
+        gap = found.gap.reshape(count, size)
+    # Poses that are as near are told apart by how far they are from the free pose.
+    away = np.square(found.angles - wanted).sum(axis=(0, 1)).reshape(count, size)
+    as_near = gap <= np.maximum(gap.min(axis=0) + BOUND * (least > REACHED), REACHED)
+    first.put(lost, found.pick(np.where(as_near, away, np.inf).argmin(axis=0) * size + np.arange(size)))
     return first.angles
 
 

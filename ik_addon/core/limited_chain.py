@@ -84,8 +84,8 @@ class Pose:
 
 def place(chains: Chains, angles: np.ndarray) -> Pose:
     """Forward kinematics of angles ``(n, 3, m)``."""
-    cosines, sines = np.cos(angles).transpose(1, 0, 2), np.sin(angles).transpose(1, 0, 2)
-    frames = np.einsum("nijm,njkm->nikm", chains.rest, _rotations(cosines, sines))
+    parts = _circle(angles)
+    frames = np.einsum("nijm,jknm->nikm", chains.rest, _rotations(parts))
     above = chains.base
     for frame in frames:
         frame[:] = np.einsum("ijm,jkm->ikm", above, frame)
@@ -93,7 +93,15 @@ def place(chains: Chains, angles: np.ndarray) -> Pose:
     joints = np.zeros((len(frames) + 1, *angles.shape[1:]))
     np.cumsum(np.einsum("nijm,njm->nim", frames, chains.step), axis=0, out=joints[1:])
     miss = chains.target - joints[-1]
-    return Pose(angles, cosines, sines, frames, joints, miss, norm(miss))
+    return Pose(angles, parts[0], parts[1], frames, joints, miss, norm(miss))
+
+
+def _circle(angles: np.ndarray) -> np.ndarray:
+    """Cosines and sines ``(2, 3, n, m)`` of angles ``(n, 3, m)``."""
+    parts = np.empty((2, 3, len(angles), angles.shape[-1]))
+    np.cos(angles.transpose(1, 0, 2), out=parts[0])
+    np.sin(angles.transpose(1, 0, 2), out=parts[1])
+    return parts
 
 
 def jacobian(pose: Pose) -> tuple[np.ndarray, np.ndarray]:
@@ -158,21 +166,23 @@ def cross(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def turns(angles: np.ndarray) -> np.ndarray:
     """Rotations ``(n, 3, 3, m)`` Rz @ Ry @ Rx of angles ``(n, 3, m)``."""
-    return _rotations(np.cos(angles).transpose(1, 0, 2), np.sin(angles).transpose(1, 0, 2))
+    return _rotations(_circle(angles)).transpose(2, 0, 1, 3)
 
 
-def _rotations(cosines: np.ndarray, sines: np.ndarray) -> np.ndarray:
-    """`turns` of angles whose cosines and sines ``(3, n, m)`` are known."""
-    (cx, cy, cz), (sx, sy, sz) = cosines, sines
-    out = np.empty((len(cx), 3, 3, cx.shape[-1]))
-    out[:, 0, 0] = cy * cz
-    out[:, 1, 0] = cy * sz
-    out[:, 2, 0] = -sy
-    out[:, 2, 1] = sx * cy
-    out[:, 2, 2] = cx * cy
-    sxsy, cxsy = sx * sy, cx * sy
-    out[:, 0, 1] = sxsy * cz - cx * sz
-    out[:, 0, 2] = cxsy * cz + sx * sz
-    out[:, 1, 1] = sxsy * sz + cx * cz
-    out[:, 1, 2] = cxsy * sz - sx * cz
+def _rotations(parts: np.ndarray) -> np.ndarray:
+    """`turns`, ``(3, 3, n, m)``, of angles whose cosines and sines ``(2, 3, n, m)`` are known."""
+    cosines, sines = parts
+    (cx, cy, _), (sx, sy, _), about_z = cosines, sines, parts[:, 2]
+    out = np.empty((3, *cosines.shape))
+    np.multiply(cy, about_z, out=out[:2, 0])
+    np.negative(sy, out=out[2, 0])
+    np.multiply(sx, cy, out=out[2, 1])
+    np.multiply(cx, cy, out=out[2, 2])
+    across, away = cx * about_z, sx * about_z
+    np.multiply(sx * sy, about_z, out=out[:2, 1])
+    np.multiply(cx * sy, about_z, out=out[:2, 2])
+    out[0, 1] -= across[1]
+    out[1, 1] += across[0]
+    out[0, 2] += away[1]
+    out[1, 2] -= away[0]
     return out

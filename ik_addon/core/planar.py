@@ -3,12 +3,15 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from .bend_plane import cross, dot, hinge_frames
 from .job import ZERO, ChainJob, ChainResult
 from .transforms import TINY, perpendicular
-from .two_bone import place, triangle
+from .two_bone import Posed, in_blocks, place, triangle
+from .two_bone_few import few_planar
 
 
 def solve(job: ChainJob, axis: int | np.ndarray, bend_sign: np.ndarray | float = 1.0) -> ChainResult:
@@ -46,34 +49,47 @@ def solve(job: ChainJob, axis: int | np.ndarray, bend_sign: np.ndarray | float =
 def solve_valid(job: ChainJob, axis: int | np.ndarray, bend_sign: np.ndarray | float) -> ChainResult:
     """`solve` without checks: float64 arrays, those of the job of one batch shape."""
     batch = job.joints.shape[:-2]
-    joints = job.joints.reshape(-1, 3, 3).transpose(1, 2, 0)
-    target = job.target.reshape(-1, 3).T
-    axis = np.broadcast_to(_vector(axis), (*batch, 3)).reshape(-1, 3).T
+    axis = np.broadcast_to(_vector(axis), (*batch, 3)).reshape(-1, 3)
     sign = np.where(np.broadcast_to(bend_sign, batch).reshape(-1) < 0.0, -1.0, 1.0)
-    normal = sign * axis / np.sqrt(dot(axis, axis))
-
-    bones = joints[1:] - joints[:2]
-    lengths = np.sqrt(dot(bones, bones))
-    bones /= np.maximum(lengths, TINY)[:, None]
-    offset = target - joints[0]
-    offset -= dot(offset, normal) * normal
-    distance = np.sqrt(dot(offset, offset))
-    line = offset / np.maximum(distance, TINY)
-    zero = lengths <= ZERO * (lengths[0] + lengths[1])
-    on_root = distance <= ZERO * (lengths[0] + lengths[1])
-    if on_root.any():
-        line = np.where(on_root, _onward(bones, zero, normal), line)
-
-    angles, status = triangle(lengths, distance, on_root)
-    plane = np.stack([normal, cross(line, normal)])
-    frames = hinge_frames(bones, normal)
-    turns, solved, residual = place(frames, zero, line, plane, angles, joints[0], lengths, target)
+    normal = axis * (sign / np.sqrt(np.einsum("ni,ni->n", axis, axis)))[:, None]
+    turns, solved, residual, status = few_planar(job, normal) or _solve_all(job, normal)
     return ChainResult(
         rotations=turns.reshape(*batch, 2, 3, 3),
         joints=solved.reshape(*batch, 3, 3),
         residual=residual.reshape(batch),
         status=status.reshape(batch),
     )
+
+
+def _solve_all(job: ChainJob, normals: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The parts of `solve_valid` by arrays, for any number of limbs."""
+    joints = job.joints.reshape(-1, 3, 3).transpose(1, 2, 0)
+    target, normal = job.target.reshape(-1, 3).T, normals.T
+
+    def solve_block(cut: Any, out: Posed) -> None:
+        _solve_block(joints[cut], target[cut], normal[cut], out)
+
+    return in_blocks(joints.shape[-1], solve_block)
+
+
+def _solve_block(joints: np.ndarray, target: np.ndarray, normal: np.ndarray, out: Posed) -> None:
+    """The solve of n limbs: joints ``(3, 3, n)``, vectors ``(3, n)``."""
+    bones = joints[1:] - joints[:2]
+    lengths = np.sqrt(dot(bones, bones))
+    bones *= (1.0 / np.maximum(lengths, TINY))[:, None]
+    offset = target - joints[0]
+    offset -= dot(offset, normal) * normal
+    distance = np.sqrt(dot(offset, offset))
+    line = offset * (1.0 / np.maximum(distance, TINY))
+    slight = ZERO * (lengths[0] + lengths[1])
+    zero, on_root = lengths <= slight, distance <= slight
+    if on_root.any():
+        line = np.where(on_root, _onward(bones, zero, normal), line)
+
+    angles, out.status[:] = triangle(lengths, distance, on_root)
+    plane = np.stack((normal, cross(line, normal)))
+    frames = hinge_frames(bones, normal)
+    place(frames, zero if zero.any() else None, line, plane, angles, joints[0], lengths, target, out)
 
 
 def _vector(axis: int | np.ndarray) -> np.ndarray:

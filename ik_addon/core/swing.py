@@ -16,111 +16,104 @@ has no twist against its parent V if x^H V^H U x is real, so
 
     h = phase of h_V conj(x_V^H x) x'_V^H x' + conj(h_V) conj(y_V^H x) y'_V^H x'
 
-Directions are given by their part along u ``(n, m)`` and the complex rest, Y + i N ``(n, m)``.
+Arrays have the bones first, root to tip, and the batch last.
 """
 
 from __future__ import annotations
-
-from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
 
 from .transforms import TINY
 
-# A complex number, or an array of them.
-Number = Any
-
+# Both numbers of the spinors of some directions.
+Spinors = tuple[np.ndarray, np.ndarray]
 # Half cosine of a swing below which its axis is lost in rounding.
 _OPPOSITE = 1e-9
+_CYCLES = ((0, 1, 2), (1, 2, 0), (2, 0, 1))
 
 
-def swings(along: np.ndarray, off: np.ndarray, posed_along: np.ndarray, posed_off: np.ndarray) -> np.ndarray:
+def swings(before: Spinors, after: Spinors) -> np.ndarray:
     """Quaternions of the bones' turns; the first bone's parent is not turned.
 
     A swing by 180 degrees in the plane of u and Y is about N.
 
     Args:
-        along, off: ``(n, m)`` directions of the bones before, root to tip.
-        posed_along, posed_off: the same after.
+        before, after: both numbers of the bones' directions, ``(n, m)`` each, root to tip, of any
+            length but zero, as from `closing.spinors`.
 
     Returns:
         ``(4, n, m)`` parts w, u, Y, N of the quaternions, of any length but zero.
     """
-    first, second = _spinors(along, off, posed_along, posed_off)
-    parent, bone = slice(None, -1), slice(1, None)
-    even = first[:, parent].conj() * first[:, bone] + second[:, parent].conj() * second[:, bone]
-    odd = first[:, parent] * second[:, bone] - second[:, parent] * first[:, bone]
-    even, odd = even[0].conj() * even[1], odd[0].conj() * odd[1]
-    root = first[0, 0].conj() * first[1, 0] + second[0, 0].conj() * second[1, 0]
-    untwist = _twists(root, even, odd).conj()
-    upper, lower = untwist * first[1], untwist * second[1]
-    straight = upper * first[0].conj() + lower.conj() * second[0]
-    across = lower * first[0].conj() - upper.conj() * second[0]
-    return np.stack((straight.real, -straight.imag, -across.imag, across.real))
+    count, size = before[0].shape
+    # Both numbers, before and after; u stands for the parent of the first bone.
+    pairs = np.zeros((2, 2, count + 1, size), complex)
+    pairs[0, :, 0] = 1.0
+    pairs[0, 0, 1:], pairs[1, 0, 1:] = before
+    pairs[0, 1, 1:], pairs[1, 1, 1:] = after
+    bones, parents = pairs[:, :, 1:], pairs[:, :, :-1]
+    along = parents.conj() * bones
+    apart = parents[0] * bones[1] - parents[1] * bones[0]
+    along = along[0] + along[1]
+    twist = twists(along[0].conj() * along[1], apart[0].conj() * apart[1])
+    first, second = bones[:, 0]
+    upper, lower = bones[:, 1] * twist.conj()
+    straight = upper * first.conj() + lower.conj() * second
+    across = lower * first.conj() - upper.conj() * second
+    out = np.empty((4, *straight.shape))
+    out[0], out[3] = straight.real, across.real
+    np.negative(straight.imag, out=out[1])
+    np.negative(across.imag, out=out[2])
+    return out
 
 
 def turn_matrices(turns: np.ndarray) -> np.ndarray:
     """Rotation matrices ``(3, 3, n, m)`` of the quaternions ``(4, n, m)``, of any length but zero."""
-    real, vector = turns[0], turns[1:]
-    squares = vector * vector
-    scale = 2.0 / (squares[0] + squares[1] + squares[2] + real * real)
-    scaled = vector * scale
-    matrices = vector[:, None] * scaled
-    squares *= scale
-    matrices[0, 0] = 1.0 - squares[1] - squares[2]
-    matrices[1, 1] = 1.0 - squares[2] - squares[0]
-    matrices[2, 2] = 1.0 - squares[0] - squares[1]
-    scaled *= real
-    for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
-        matrices[j, i] += scaled[k]
-        matrices[i, j] -= scaled[k]
-    return matrices
+    unit = turns * np.sqrt(2.0 / np.add.reduce(turns * turns, axis=0))
+    # (w, x, y, z) times (x, y, z), each twice the product of the unit quaternion's parts.
+    parts = unit[:, None] * unit[1:]
+    out = parts[1:]
+    diagonal = [1.0 - parts[j + 1, j] - parts[k + 1, k] for _, j, k in _CYCLES]
+    for i, j, k in _CYCLES:
+        out[j, i] += parts[0, k]
+        out[i, j] -= parts[0, k]
+        out[i, i] = diagonal[i]
+    return out
 
 
-def _spinors(
-    along: np.ndarray, off: np.ndarray, posed_along: np.ndarray, posed_off: np.ndarray
-) -> tuple[np.ndarray, np.ndarray]:
-    """First and second part ``(2, n, m)`` of the pairs for the directions before and after."""
-    along, off = np.stack((along, posed_along)), np.stack((off, posed_off))
-    back = along < 0.0
-    # Of the two forms, which differ by a factor, the one that keeps its digits.
-    return np.where(back, off.conj(), 1.0 + along), np.where(back, 1.0 - along, off)
+def twists(even: np.ndarray, odd: np.ndarray) -> np.ndarray:
+    """The units h of all bones, from what each takes from its parent's, h = even h_V + odd h_V*.
 
-
-def _twists(root: np.ndarray, even: np.ndarray, odd: np.ndarray) -> np.ndarray:
-    """The units h of all bones ``(n, m)``, from what each takes from its parent's."""
-    size = np.abs(even) + np.abs(odd) + TINY
-    even, odd = even / size, odd / size
-    if len(root) == 1:
-        # Python's own numbers are faster than arrays of one.
-        twists = np.array(_chained(root.item(), even[:, 0].tolist(), odd[:, 0].tolist()))[:, None]
-    else:
-        twists = np.array(_chained(root, even, odd))
-    size = np.abs(twists)
+    Args:
+        even, odd: ``(n, m)``, or ``(n,)`` of a single chain.
+    """
+    if even.ndim == 1:
+        return np.array(_single_twists(even.tolist(), odd.tolist()))
+    scale = 1.0 / (np.abs(even) + np.abs(odd) + TINY)
+    even, odd = even * scale, odd * scale
+    rows, twist = [], np.ones(even.shape[1:], complex)
+    for kept, mirrored in zip(even, odd, strict=True):
+        twist = kept * twist + mirrored * twist.conj()
+        rows.append(twist)
+    found = np.array(rows)
+    size = np.abs(found)
     lost = size < _OPPOSITE
     lost[1:] |= size[1:] < _OPPOSITE * size[:-1]
     if lost.any():
-        return np.array(_chained_units(root, even, odd))
-    return twists / size
+        columns = [_single_twists(*pair) for pair in zip(even.T.tolist(), odd.T.tolist(), strict=True)]
+        return np.array(columns).T
+    return found / size
 
 
-def _chained(root: Number, even: Iterable[Number], odd: Iterable[Number]) -> list[Number]:
-    twists = [root]
+def _single_twists(even: list[complex], odd: list[complex]) -> list[complex]:
+    """Of one chain, in Python's own numbers, which are faster than arrays of one.
+
+    A bone that has swung by 180 degrees has no twist to hand on.
+    """
+    found, twist = [], 1.0 + 0.0j
     for kept, mirrored in zip(even, odd, strict=True):
-        twists.append(kept * twists[-1] + mirrored * twists[-1].conjugate())
-    return twists
-
-
-def _chained_units(root: np.ndarray, even: np.ndarray, odd: np.ndarray) -> list[np.ndarray]:
-    """`_chained`, but a bone that has swung by 180 degrees has no twist to hand on."""
-    twists = [_unit(root)]
-    for kept, mirrored in zip(even, odd, strict=True):
-        twists.append(_unit(kept * twists[-1] + mirrored * twists[-1].conj()))
-    return twists
-
-
-def _unit(twist: np.ndarray) -> np.ndarray:
-    size = np.abs(twist)
-    lost = size < _OPPOSITE
-    return np.where(lost, 1.0, twist) / np.where(lost, 1.0, size)
+        twist = kept * twist + mirrored * twist.conjugate()
+        size = abs(twist)
+        lost = size < _OPPOSITE * (abs(kept) + abs(mirrored) + TINY)
+        twist = 1.0 + 0.0j if lost else twist / size
+        found.append(twist)
+    return found

@@ -10,6 +10,10 @@ Arrays inside this module have the batch last, ``(3, n)``.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
 import numpy as np
 
 from .bend_plane import (
@@ -33,7 +37,7 @@ CLEAR = float(np.radians(12.0))
 _COS_CLEAR = float(np.cos(CLEAR))
 
 # Temporaries of this many solves stay in the processor's cache.
-BLOCK = 1024
+BLOCK = 1280
 
 _OK, _FAR, _NEAR = np.int8(Status.OK), np.int8(Status.TARGET_FAR), np.int8(Status.TARGET_NEAR)
 _ALIGNED = np.int8(Status.POLE_ALIGNED)
@@ -179,28 +183,39 @@ def _height(lengths: np.ndarray, distance: np.ndarray) -> np.ndarray:
 
 
 def _solve_all(job: ChainJob) -> tuple[np.ndarray, ...]:
-    """`_solve_block` in blocks of `BLOCK` limbs."""
+    """The parts of `solve_valid` by arrays, for any number of limbs."""
     joints = job.joints.reshape(-1, 3, 3).transpose(1, 2, 0)
     target, hinge = job.target.reshape(-1, 3).T, job.hinge.reshape(-1, 3).T
     pole = None if job.pole is None else job.pole.reshape(-1, 3).T
     mask = None if job.pole_mask is None else job.pole_mask.reshape(-1)
     angle = np.broadcast_to(job.pole_angle, job.joints.shape[:-2]).reshape(-1)
-    count = joints.shape[-1]
-    if count <= BLOCK:
-        return _solve_block(joints, target, hinge, pole, mask, angle)
-    solved: tuple[np.ndarray, ...] = (
-        np.empty((18, count)).T,
-        np.empty((9, count)).T,
-        np.empty(count),
-        np.empty(count, np.int8),
-    )
+
+    def solve_block(cut: Any, out: Posed) -> None:
+        poles = None if pole is None else pole[cut], None if mask is None else mask[cut]
+        _solve_block(joints[cut], target[cut], hinge[cut], *poles, angle[cut], out)
+
+    return in_blocks(joints.shape[-1], solve_block)
+
+
+@dataclass(frozen=True)
+class Posed:
+    """Where a solve of n limbs writes: turns ``(2, 3, 3, n)``, joints ``(3, 3, n)``, the rest ``(n,)``."""
+
+    turns: np.ndarray
+    joints: np.ndarray
+    residual: np.ndarray
+    status: np.ndarray
+
+
+def in_blocks(count: int, solve_block: Callable[[Any, Posed], None]) -> tuple[np.ndarray, ...]:
+    """Turns ``(count, 18)``, joints ``(count, 9)``, residual and status, solved block by block."""
+    whole, status = np.empty((28, count)), np.empty(count, np.int8)
+    turns, joints, residual = whole[:18], whole[18:27], whole[27]
+    out = Posed(turns.reshape(2, 3, 3, count), joints.reshape(3, 3, count), residual, status)
     for start in range(0, count, BLOCK):
         cut = np.s_[..., start : start + BLOCK]
-        poles = None if pole is None else pole[cut], None if mask is None else mask[cut]
-        block = _solve_block(joints[cut], target[cut], hinge[cut], *poles, angle[cut])
-        for whole, part in zip(solved, block, strict=True):
-            whole[start : start + BLOCK] = part
-    return solved
+        solve_block(cut, Posed(out.turns[cut], out.joints[cut], out.residual[cut], out.status[cut]))
+    return turns.T, joints.T, residual, status
 
 
 def _solve_block(
@@ -210,11 +225,9 @@ def _solve_block(
     pole: np.ndarray | None,
     mask: np.ndarray | None,
     angle: np.ndarray,
-) -> tuple[np.ndarray, ...]:
-    """The solve of n limbs: joints ``(3, 3, n)``, vectors ``(3, n)``, mask and angle ``(n,)``.
-
-    Returns what `place` does, and the status ``(n,)``.
-    """
+    out: Posed,
+) -> None:
+    """The solve of n limbs: joints ``(3, 3, n)``, vectors ``(3, n)``, mask and angle ``(n,)``."""
     # Upper bone, lower bone, root to tip, root to target, hinge, pole.
     vectors = np.empty((5 if pole is None else 6, *target.shape))
     np.subtract(joints[1:], joints[:2], out=vectors[:2])
@@ -246,7 +259,8 @@ def _solve_block(
             status[aligned & (status == _OK)] = _ALIGNED
     if angle.any():
         plane = turned_plane(plane, np.cos(angle), np.sin(angle))
-    return *place(frames[:, :2], zero, line, plane, angles, joints[0], lengths, target), status
+    out.status[:] = status
+    place(frames[:, :2], zero, line, plane, angles, joints[0], lengths, target, out)
 
 
 def triangle(
@@ -305,8 +319,9 @@ def place(
     root: np.ndarray,
     lengths: np.ndarray,
     target: np.ndarray,
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Both bones at the given angles in the bend plane.
+    out: Posed,
+) -> None:
+    """Both bones at the given angles in the bend plane: fills all of ``out`` but the status.
 
     Args:
         frames: ``(3, 2, 3, n)`` of the bones in the FK pose, from `hinge_frames`.
@@ -314,26 +329,22 @@ def place(
         line, plane: ``(3, n)`` unit vector to the target, ``(2, 3, n)`` normal and away.
         angles: from `triangle`.
         root, lengths, target: ``(3, n)``, ``(2, n)``, ``(3, n)``.
-
-    Returns:
-        Turns ``(n, 18)``, joints ``(n, 9)``, residual ``(n,)``.
     """
     normal, away = plane
     cosines, sines = angles[:, :, None]
     posed = cosines * line - sines * away
     across = sines * line + cosines * away
     bones, hinges, thirds = frames[:, :, None]
-    turns = posed[:, :, None] * bones
+    turns, joints = out.turns, out.joints
+    np.multiply(posed[:, :, None], bones, out=turns)
     turns += normal[:, None] * hinges
     turns += across[:, :, None] * thirds
     if zero is not None:
-        turns = np.where(zero[:, None, None], turns[::-1], turns)
-        turns = np.where(zero.all(axis=0), np.eye(3)[..., None], turns)
-    joints = np.empty((3, *root.shape))
+        turns[:] = np.where(zero[:, None, None], turns[::-1], turns)
+        turns[:] = np.where(zero.all(axis=0), np.eye(3)[..., None], turns)
     joints[0] = root
     posed *= lengths[:, None]
     np.add(root, posed[0], out=joints[1])
     np.add(joints[1], posed[1], out=joints[2])
     gap = joints[2] - target
-    count = len(gap[0])
-    return turns.reshape(18, count).T, joints.reshape(9, count).T, np.sqrt(dot(gap, gap))
+    np.sqrt(dot(gap, gap), out=out.residual)

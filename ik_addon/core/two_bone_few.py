@@ -1,24 +1,38 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The two-bone solve of a few limbs in plain floats, equal to `two_bone` to the bit.
 
-A NumPy call takes half a microsecond however small its array, and a solve takes two
-hundred of them: live playback of one character would spend its time there. Formulas and
-order of operations are those of `two_bone` and `bend_plane`, where they are explained; a
-test compares both. Singular input is left to the arrays.
+Faster than arrays for a few limbs, see `float_vectors`. Formulas and order of operations
+are those of `two_bone` and `bend_plane`, where they are explained; a test compares both.
+Singular input is left to the arrays.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from math import sqrt
 from typing import Any
 
 import numpy as np
 
-from .bend_plane import BENT, OPPOSITE, PARALLEL, SIN_CONE
+from .bend_plane import BENT
+from .float_vectors import (
+    Frame,
+    Vector,
+    carried,
+    cross,
+    dot,
+    hinge_frame,
+    length,
+    less,
+    over,
+    turned_by,
+    turned_to_pole,
+)
 from .job import REACHED, ZERO, ChainJob, Status
 from .transforms import TINY
 
-Vector = tuple[float, float, float]
+# Turns and joints by rows, residual and status of a limb.
+Limb = tuple[list[float], list[float], float, int]
 
 # With more limbs than this the arrays are faster.
 FEW = 8
@@ -38,12 +52,24 @@ def few_limbs(job: ChainJob) -> tuple[np.ndarray, ...] | None:
     angles = np.broadcast_to(job.pole_angle, job.joints.shape[:-2]).reshape(-1).tolist()
     targets, hinges = job.target.reshape(-1, 3).tolist(), job.hinge.reshape(-1, 3).tolist()
     rows: list[Any] = list(zip(joints.tolist(), targets, hinges, poles, angles, strict=True))
+    return _gathered(_solve_one(*limb) for limb in rows)
+
+
+def few_planar(job: ChainJob, normals: np.ndarray) -> tuple[np.ndarray, ...] | None:
+    """As `few_limbs`, in planes with unit normals ``(n, 3)``."""
+    joints = job.joints.reshape(-1, 9)
+    if not 0 < len(joints) <= FEW:
+        return None
+    rows: list[Any] = [joints.tolist(), job.target.reshape(-1, 3).tolist(), normals.tolist()]
+    return _gathered(_solve_planar(*limb) for limb in zip(*rows, strict=True))
+
+
+def _gathered(solved: Iterable[Limb | None]) -> tuple[np.ndarray, ...] | None:
     limbs = []
-    for limb in rows:
-        solved = _solve_one(*limb)
-        if solved is None:
+    for limb in solved:
+        if limb is None:
             return None
-        limbs.append(solved)
+        limbs.append(limb)
     turns, positions, residual, status = zip(*limbs, strict=True)
     return np.array(turns), np.array(positions), np.array(residual), np.array(status, np.int8)
 
@@ -56,62 +82,82 @@ def few_clear_bends(joints: np.ndarray) -> np.ndarray | None:
     normals = []
     for x1, y1, z1, x2, y2, z2, x3, y3, z3 in rows.tolist():
         upper, lower = (x2 - x1, y2 - y1, z2 - z1), (x3 - x2, y3 - y2, z3 - z2)
-        a, b = _size(upper), _size(lower)
+        a, b = length(upper), length(lower)
         if min(a, b) <= TINY:
             return None
-        normal = _cross(_over(lower, b), _over(upper, a))
-        bend = _size(normal)
+        normal = cross(over(lower, b), over(upper, a))
+        bend = length(normal)
         if bend < BENT:
             return None
-        normals.append(_over(normal, bend))
+        normals.append(over(normal, bend))
     return np.array(normals)
 
 
 def _solve_one(
     joints: list[float], target: Vector, hinge: Vector, pole: Vector | None, angle: float
-) -> tuple[list[float], list[float], float, int] | None:
+) -> Limb | None:
     """Turns, joints, residual and status of one limb; None where it is singular."""
     x1, y1, z1, x2, y2, z2, x3, y3, z3 = joints
     upper, lower = (x2 - x1, y2 - y1, z2 - z1), (x3 - x2, y3 - y2, z3 - z2)
     tip, line = (x3 - x1, y3 - y1, z3 - z1), (target[0] - x1, target[1] - y1, target[2] - z1)
-    a, b, reach, distance = _size(upper), _size(lower), _size(tip), _size(line)
-    hinge_size = _size(hinge)
+    a, b, reach, distance = length(upper), length(lower), length(tip), length(line)
+    hinge_size = length(hinge)
     if min(a, b, reach, distance) <= ZERO * (a + b) or hinge_size <= TINY:
         return None
-    hinge = _over(hinge, hinge_size)
-    tip, line = _over(tip, reach), _over(line, distance)
-    first, second = _frame(_over(upper, a), hinge), _frame(_over(lower, b), hinge)
-    plane = _frame(tip, hinge)
+    hinge = over(hinge, hinge_size)
+    tip, line = over(tip, reach), over(line, distance)
+    first, second = hinge_frame(over(upper, a), hinge), hinge_frame(over(lower, b), hinge)
+    plane = hinge_frame(tip, hinge)
     if first is None or second is None or plane is None:
         return None
-
-    normal, away = plane[1], plane[2]
-    middle = (tip[0] + line[0], tip[1] + line[1], tip[2] + line[2])
-    square = _dot(middle, middle)
-    if square < OPPOSITE**2:
+    plane, aligned = carried(plane, line), False
+    if plane is None:
         return None
-    normal = _minus(normal, 2.0 * _dot(normal, middle) / square, middle)
-    away = _minus(away, 2.0 * _dot(away, middle) / square, middle)
     if pole is not None:
-        size = _size(pole)
-        if size <= TINY:
-            return None
-        pole = _over(pole, size)
-        sine, back = _dot(pole, normal), _dot(pole, away)
-        off_line = sqrt(sine * sine + back * back)
-        if off_line < SIN_CONE:
-            return None
-        normal, away = _turned(normal, away, -back / off_line, sine / off_line)
+        plane, aligned = turned_to_pole(plane, pole)
     if angle:
-        # NumPy's cosine: the one of `math` may differ from it in the last digit.
-        normal, away = _turned(normal, away, float(np.cos(angle)), float(np.sin(angle)))
+        plane = turned_by(plane, angle)
 
+    turns, positions, residual, status = _placed(joints, target, (first, second), (a, b), plane, distance)
+    if aligned and status == Status.OK:
+        status = Status.POLE_ALIGNED
+    return turns, positions, residual, status
+
+
+def _solve_planar(joints: list[float], target: Vector, normal: Vector) -> Limb | None:
+    """`_solve_one` in the plane normal to a unit vector, for `planar`."""
+    x1, y1, z1, x2, y2, z2, x3, y3, z3 = joints
+    upper, lower = (x2 - x1, y2 - y1, z2 - z1), (x3 - x2, y3 - y2, z3 - z2)
+    a, b = length(upper), length(lower)
+    offset = target[0] - x1, target[1] - y1, target[2] - z1
+    offset = less(offset, dot(offset, normal), normal)
+    distance = length(offset)
+    if min(a, b, distance) <= ZERO * (a + b):
+        return None
+    first, second = hinge_frame(over(upper, a), normal), hinge_frame(over(lower, b), normal)
+    if first is None or second is None:
+        return None
+    line = over(offset, distance)
+    plane = line, normal, cross(line, normal)
+    return _placed(joints, target, (first, second), (a, b), plane, distance)
+
+
+def _placed(
+    joints: list[float],
+    target: Vector,
+    frames: tuple[Frame, Frame],
+    lengths: tuple[float, float],
+    plane: Frame,
+    distance: float,
+) -> Limb:
+    """What `two_bone.place` gives in a bend plane, and the status."""
+    (first, second), (a, b), (x1, y1, z1) = frames, lengths, joints[:3]
     cosine1, sine1, cosine2, sine2, status = _triangle(a, b, distance)
-    turns1, step1 = _posed(first, a, line, normal, away, cosine1, sine1)
-    turns2, step2 = _posed(second, b, line, normal, away, cosine2, sine2)
+    turns1, step1 = _posed(first, a, plane, cosine1, sine1)
+    turns2, step2 = _posed(second, b, plane, cosine2, sine2)
     x2, y2, z2 = x1 + step1[0], y1 + step1[1], z1 + step1[2]
     x3, y3, z3 = x2 + step2[0], y2 + step2[1], z2 + step2[2]
-    residual = _size((x3 - target[0], y3 - target[1], z3 - target[2]))
+    residual = length((x3 - target[0], y3 - target[1], z3 - target[2]))
     return turns1 + turns2, [x1, y1, z1, x2, y2, z2, x3, y3, z3], residual, status
 
 
@@ -134,17 +180,10 @@ def _triangle(a: float, b: float, distance: float) -> tuple[float, float, float,
     return along1 / size1, height / size1, along2 / size2, -height / size2, status
 
 
-def _posed(
-    frame: tuple[Vector, Vector, Vector],
-    length: float,
-    line: Vector,
-    normal: Vector,
-    away: Vector,
-    cosine: float,
-    sine: float,
-) -> tuple[list[float], Vector]:
+def _posed(frame: Frame, size: float, plane: Frame, cosine: float, sine: float) -> tuple[list[float], Vector]:
     """Turn of a bone by rows, and the step from its head to its tail."""
     (b0, b1, b2), (h0, h1, h2), (t0, t1, t2) = frame
+    line, normal, away = plane
     turn = []
     posed = (
         cosine * line[0] - sine * away[0],
@@ -154,44 +193,4 @@ def _posed(
     for p, n, u, w in zip(posed, normal, line, away, strict=True):
         q = sine * u + cosine * w
         turn += [p * b0 + n * h0 + q * t0, p * b1 + n * h1 + q * t1, p * b2 + n * h2 + q * t2]
-    return turn, (posed[0] * length, posed[1] * length, posed[2] * length)
-
-
-def _frame(bone: Vector, hinge: Vector) -> tuple[Vector, Vector, Vector] | None:
-    normal = _minus(hinge, _dot(bone, hinge), bone)
-    square = _dot(normal, normal)
-    if square < PARALLEL**2:
-        return None
-    normal = _over(normal, sqrt(square))
-    return bone, normal, _cross(bone, normal)
-
-
-def _turned(normal: Vector, away: Vector, cosine: float, sine: float) -> tuple[Vector, Vector]:
-    (n0, n1, n2), (w0, w1, w2) = normal, away
-    return (
-        (cosine * n0 + sine * w0, cosine * n1 + sine * w1, cosine * n2 + sine * w2),
-        (cosine * w0 - sine * n0, cosine * w1 - sine * n1, cosine * w2 - sine * n2),
-    )
-
-
-def _dot(a: Vector, b: Vector) -> float:
-    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2]
-
-
-def _size(a: Vector) -> float:
-    x, y, z = a
-    return sqrt(x * x + y * y + z * z)
-
-
-def _over(a: Vector, size: float) -> Vector:
-    inverse = 1.0 / size
-    return a[0] * inverse, a[1] * inverse, a[2] * inverse
-
-
-def _minus(a: Vector, factor: float, b: Vector) -> Vector:
-    return a[0] - factor * b[0], a[1] - factor * b[1], a[2] - factor * b[2]
-
-
-def _cross(a: Vector, b: Vector) -> Vector:
-    (x, y, z), (u, v, w) = a, b
-    return y * w - z * v, z * u - x * w, x * v - y * u
+    return turn, (posed[0] * size, posed[1] * size, posed[2] * size)

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from limbs import X, Y, Z, angle_between, unit
 
 from ik_addon.core import aim
+from ik_addon.core.aim_few import FEW, few_aims
 from ik_addon.core.job import Status
 from ik_addon.core.transforms import axis_angle_to_matrix, quaternion_to_matrix, rotation_arc
 
@@ -230,6 +231,39 @@ def test_a_batch_is_its_bones_one_by_one():
         alone = look(now[i], head[i], target[i], pole=pole[i], pole_mask=mask[i], offset=offset[i])
         assert np.abs(alone.rotation - batch.rotation[i // 10, i % 10]).max() < 1e-13
         assert alone.status == batch.status[i // 10, i % 10]
+
+
+def test_few_bones_in_plain_floats_are_those_of_the_arrays():
+    rng = np.random.default_rng(12)
+    taken = 0
+    for seed in range(300):
+        count = int(rng.integers(1, FEW + 1))
+        now, (head, target, pole) = orientations(rng, count), rng.normal(size=(3, count, 3))
+        offset = rng.normal(size=(count, 3)) * (seed % 2)
+        if seed % 3 == 0:
+            line = target - head
+            pole = line + 10.0 ** rng.uniform(-4.0, -1.0, (count, 1)) * pole
+        axes = [X if seed % 5 else rng.normal(size=(count, 3)), Y]
+        vectors = [head, target, *axes, offset] + ([pole] if seed % 4 else [])
+        mask = rng.random(count) < 0.7 if seed % 7 == 0 else None
+        few = few_aims(now, vectors, (count,), mask)
+        if few is None:
+            continue
+        taken += 1
+        for found, expected in zip(few, aim._look_at_all(now, vectors, (count,), mask), strict=True):
+            assert found.shape == expected.shape and found.dtype == expected.dtype
+            assert np.abs(found - expected).max() <= 1e-13
+    assert taken > 200
+
+
+@pytest.mark.parametrize(
+    "fields", [{"target": 0.0 * X}, {"target": -X}, {"up": X}, {"up": X + 1e-4 * Y, "pole": Z}]
+)
+def test_singular_bones_are_left_to_the_arrays(fields):
+    given = {"head": 0.0 * X, "target": Z, "aim": X, "up": Y, "offset": 0.0 * X} | fields
+    assert few_aims(STILL[None], list(given.values()), (1,), None) is None
+    many = [np.tile(STILL, (FEW + 1, 1, 1)), [0.0 * X, Z, X, Y, 0.0 * X], (FEW + 1,), None]
+    assert few_aims(*many) is None
 
 
 def test_hard_cases(fuzz_cases):

@@ -108,7 +108,8 @@ def test_batches_of_any_shape():
     folded, flags = limit_swing(
         before.reshape(2, 3, 3, 3), wanted.reshape(2, 3, 3, 3), np.full((2, 3), 0.7), np.full((2, 3), 0.1)
     )
-    assert np.array_equal(folded.reshape(6, 3, 3), whole)
+    # Not to the bit: BLAS may round a product by the shape of the whole.
+    assert np.abs(folded.reshape(6, 3, 3) - whole).max() <= 1e-15
     assert np.array_equal(flags.reshape(6), limited)
     one, flag = limit_swing(np.eye(3), axis_angle_to_matrix(X, np.array(1.0)), 0.5)
     assert one.shape == (3, 3) and flag.shape == ()

@@ -330,13 +330,14 @@ def test_frames_by_chains_and_shared_rests():
 def test_neighbouring_targets_give_neighbouring_poses(bones):
     """A middle joint moves by at most 25 times the target's step, on straight ways through reach.
 
-    Some ways lead where the pose next to the free one gets stuck at its bounds, and another takes over.
+    Some ways lead where the pose next to the free one gets stuck at its bounds, and another takes
+    over: two steps in a thousand at most.
     """
     rng = np.random.default_rng(50 + bones)
     lower, upper = cube(bones, 40.0)
     box = JointLimits(lower, upper).box()
     step, rates = 0.002, []
-    while len(rates) < 12:
+    while len(rates) < 25:
         chain = some(chains(rng, 1, bones, straight=True), 0)
         length = total(chain)
         fk = quaternion(rotation(inside(rng, 0.4 * lower, 0.4 * upper)))
@@ -350,7 +351,7 @@ def test_neighbouring_targets_give_neighbouring_poses(bones):
             moved = np.linalg.norm(np.diff(result.joints, axis=0), axis=-1).max(axis=-1)
             rates.append(moved / (step * length))
     assert np.mean([way.max() <= 25.0 for way in rates]) >= 0.8
-    assert np.mean(np.concatenate(rates) <= 25.0) >= 0.99
+    assert np.mean(np.concatenate(rates) <= 25.0) >= 0.998
 
 
 def test_a_knee_that_runs_into_its_limit_moves_on_smoothly():
@@ -485,7 +486,7 @@ def test_poses_that_reach_are_drawn_to_the_free_pose():
     assert (np.abs(drawn.angles) <= 40.0 * DEGREE).all()
     before, after = (np.square(pose.angles - wish).sum((0, 1)) for pose in (found, drawn))
     assert np.sqrt(after).mean() <= 0.7 * np.sqrt(before).mean()
-    assert (after <= before).mean() >= 0.95
+    assert (after <= before).all()
 
 
 def test_a_search_does_not_change_its_start():

@@ -8,6 +8,7 @@ from limbs import X, Y, Z, angle_between, bone_lengths, check_sound, unit
 from ik_addon.core import planar, two_bone
 from ik_addon.core.job import ChainJob, Status
 from ik_addon.core.transforms import axis_angle_to_matrix
+from ik_addon.core.two_bone_few import FEW, few_planar
 
 # The table's limb: a = 150 along x, b = 125 at a right angle.
 LIMB = np.array([[10.0, 20.0, 0.0], [160.0, 20.0, 0.0], [160.0, 145.0, 0.0]])
@@ -236,3 +237,19 @@ def test_bend_signs_in_a_batch_pick_the_side():
 def test_bad_input_names_the_field(joints, axis, words):
     with pytest.raises(ValueError, match=words):
         planar.solve(ChainJob(joints, X, Z), axis, 1.0)
+
+
+def test_few_limbs_in_plain_floats_equal_the_arrays():
+    rng = np.random.default_rng(21)
+    for _ in range(300):
+        count = int(rng.integers(1, FEW + 1))
+        joints, target = rng.normal(size=(count, 3, 3)), 1.5 * rng.normal(size=(count, 3))
+        job = ChainJob(joints, target, np.array([0.0, 0.0, 1.0])).validated()
+        normals = unit(rng.normal(size=(count, 3)))
+        few, many = few_planar(job, normals), planar._solve_all(job, normals)
+        for found, expected in zip(few, many, strict=True):
+            assert np.array_equal(found, expected)
+    many = ChainJob(rng.normal(size=(FEW + 1, 3, 3)), target[0], np.ones(3)).validated()
+    assert few_planar(many, unit(rng.normal(size=(FEW + 1, 3)))) is None
+    gone = ChainJob(joints[0], joints[0, 0], np.ones(3)).validated()
+    assert few_planar(gone, normals[:1]) is None, "the target is on the root"

@@ -3,13 +3,14 @@ import numpy as np
 import pytest
 from limbs import unit
 
+from ik_addon.core.closing import spinors
 from ik_addon.core.swing import swings, turn_matrices
 from ik_addon.core.transforms import axis_angle_to_matrix, rotation_arc
 
 
 def turns(before, after):
     """Matrices ``(n, m, 3, 3)`` that lead from the directions ``(n, m, 3)`` before to those after."""
-    parts = [p for b in (before, after) for p in (b[..., 0], b[..., 1] + 1j * b[..., 2])]
+    parts = [spinors(b[..., 0], b[..., 1] + 1j * b[..., 2]) for b in (before, after)]
     return np.moveaxis(turn_matrices(swings(*parts)), (0, 1), (-2, -1))
 
 
