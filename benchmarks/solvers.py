@@ -21,7 +21,13 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 from ik_addon.core import aim, ccd, fabrik, planar, two_bone  # noqa: E402
 from ik_addon.core.job import ChainJob  # noqa: E402
-from ik_addon.core.transforms import axis_angle_to_matrix  # noqa: E402
+from ik_addon.core.limited import JointChain, solve_limited  # noqa: E402
+from ik_addon.core.limits import JointLimits, rotation_of  # noqa: E402
+from ik_addon.core.transforms import (  # noqa: E402
+    axis_angle_to_matrix,
+    matrix_to_quaternion,
+    quaternion_to_matrix,
+)
 
 MANY = 10_000
 # Nanoseconds that 10,000 solves of two bones in one call are to take at most, each.
@@ -43,6 +49,37 @@ def chains(rng: np.random.Generator, count: int, bones: int, pole: str = "") -> 
     side = unit(np.cross(line, rng.normal(size=(count, 3))))
     poles = {"": None, "off": side, "on": line + np.tan(np.radians(2.0)) * side}
     return ChainJob(joints, target, hinge, poles[pole]).validated()
+
+
+def limited(
+    rng: np.random.Generator, count: int, bones: int, in_reach: bool, one_by_one: bool
+) -> Callable[[], object]:
+    """The solve of straight chains with 40 degrees about each axis whose free solution exceeds them."""
+    most = np.radians(40.0)
+    size = 20 * count + 100
+    frames = np.broadcast_to(np.eye(3), (size, bones, 3, 3))
+    step = np.broadcast_to(np.array([0.0, 1.0 / bones, 0.0]), (size, bones, 3))
+    chain = JointChain(frames[:, 0], np.zeros((size, 3)), frames, step)
+    fk = rotation_of(rng.uniform(-0.5, 0.5, (size, bones, 3)) * most)
+    target = unit(rng.normal(size=(size, 3))) * rng.uniform(0.3, 0.9, (size, 1))
+    if in_reach:
+        target = chain.joints(rotation_of(rng.uniform(-1.0, 1.0, (size, bones, 3)) * most))[:, -1]
+    oriented = quaternion_to_matrix(fk)
+    for bone in range(1, bones):
+        oriented[:, bone] = oriented[:, bone - 1] @ oriented[:, bone]
+    turns = fabrik.solve(ChainJob(chain.joints(fk), target, oriented[:, 0, :, 0])).rotations @ oriented
+    turns[:, 1:] = np.swapaxes(turns[:, :-1], -1, -2) @ turns[:, 1:]
+    wanted = matrix_to_quaternion(turns)
+    box = JointLimits(np.full((bones, 3), -most), np.full((bones, 3), most)).box()
+    solved = solve_limited(chain, target, wanted, box, fk)
+    rows = np.flatnonzero(box.exceeded(wanted) & (solved.bound != in_reach))[:count]
+
+    def given(at: np.ndarray) -> tuple:
+        parts = (chain.base, chain.root, chain.rest, chain.step)
+        return JointChain(*(part[at] for part in parts)), target[at], wanted[at], box, fk[at]
+
+    problems = [given(row) for row in rows] if one_by_one else [given(rows)]
+    return lambda: [solve_limited(*problem) for problem in problems]
 
 
 def seconds(work: Callable[[], object], repeats: int) -> float:
@@ -77,6 +114,10 @@ def cases(rng: np.random.Generator) -> Iterator[tuple[str, int, Callable[[], obj
         head, target, pole = rng.normal(size=(3, count, 3))
         given = (turn, head, target, "Y", "Z", pole)
         yield "aim, looking at a target, pole", count, lambda given=given: aim.look_at(*given)
+    for name, in_reach in (("in reach", True), ("that keep it away", False)):
+        for count, how in ((200, ""), (20, ", one by one")):
+            work = limited(rng, count, 5, in_reach, one_by_one=bool(how))
+            yield f"limits {name}, 5 bones{how}", count, work
 
 
 def main() -> None:
