@@ -12,7 +12,7 @@ import traceback
 import bpy
 from bpy.app.handlers import persistent
 
-from . import anchors, live, plots
+from . import anchors, findings, live, plots
 from .state import STATE
 from .structure import structure
 
@@ -65,16 +65,23 @@ def _solve_or_report(group: list, depsgraph: bpy.types.Depsgraph, fresh: bool) -
             print(f"IK Chains: {names}: the solve failed, the pose stays as it is.\n{text}")
 
 
+def _follow_findings(depsgraph: bpy.types.Depsgraph, fresh: bool) -> None:
+    if STATE.checked and not STATE.busy and depsgraph.mode == "VIEWPORT":
+        findings.follow(depsgraph, fresh)
+
+
 @persistent
 def ik_chains_frame_change(_scene: bpy.types.Scene, depsgraph: bpy.types.Depsgraph) -> None:
     """Solve every rig of the view layer at its new frame."""
     _solve(depsgraph, fresh=True)
+    _follow_findings(depsgraph, fresh=True)
 
 
 @persistent
 def ik_chains_depsgraph_update(_scene: bpy.types.Scene, depsgraph: bpy.types.Depsgraph) -> None:
     """Solve the rigs that an edit concerns."""
     _solve(depsgraph, fresh=False)
+    _follow_findings(depsgraph, fresh=False)
 
 
 @persistent
@@ -97,8 +104,9 @@ def ik_chains_load(_path: str) -> None:
 
 @persistent
 def ik_chains_undo(_scene: bpy.types.Scene) -> None:
-    """Undo and redo swap the data: nothing that was compiled before holds."""
+    """Undo and redo swap the data: nothing that was compiled or found before holds."""
     STATE.forget_plans()
+    STATE.checked.clear()
 
 
 HANDLERS = (

@@ -17,6 +17,7 @@ from ..core import limb
 from ..core.transforms import rotation_part
 from . import smoothing
 from .chain_bones import resolve, uses_pole
+from .rest_bend import rest_hinge
 from .sampling import evaluation
 from .state import STATE
 
@@ -111,8 +112,10 @@ def put_pole(ob: bpy.types.Object, chain: Any) -> None:
     line = tip - root
     side = (middle - root) - (middle - root).project(line) if line.length else middle - root
     if side.length <= 1e-4 * max(line.length, 1e-9):
-        # A straight limb bends toward its root bone's -Z axis (see `plan.rest_hinge`).
-        axis = seen.pose.bones[first].matrix.to_3x3() @ -AXES["Z"]
+        # The side of a straight limb is that of its rest bend axis.
+        mode = chain.limb_mode if chain.solver == "THREE_BONE" else ""
+        hinge = seen.pose.bones[first].matrix.to_3x3() @ Vector(rest_hinge(ob, bones, mode))
+        axis = hinge.cross(line) if line.length else hinge
         side = axis - axis.project(line) if line.length else axis
     direction = side.normalized()
     inverse = _inverse(space_matrix(ob, chain.pole_space, chain.pole_target, chain.pole_subtarget))

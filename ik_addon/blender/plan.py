@@ -10,12 +10,12 @@ from typing import Any
 import bpy
 import numpy as np
 
-from ..core import limb
 from ..core import stage as core
 from . import animation, chains, handling, joint_limits, memory, relations, rest
 from .chain_bones import ChainBones, ChainError, resolve, uses_pole
 from .dependencies import Dependencies
 from .obstacles import obstacles
+from .rest_bend import rest_hinge
 
 POLE_MODES = {"AUTO": core.AUTO, "DIRECTION": core.DIRECTION, "POINT": core.POINT}
 # Settings that decide how a chain is solved. When one is animated, each of its values has
@@ -25,8 +25,6 @@ DISCRETE = (
     "planar_axis", "use_limits", "limb_mode", "aim_mode", "aim_axis", "up_axis", "use_lean", "iterations",
     "tolerance", "limit_mode",
 )  # fmt: skip
-# A rest pose bent by less than this (radians) is straight: its plane would be noise.
-STRAIGHT = 2e-3
 
 
 @dataclass(frozen=True)
@@ -404,29 +402,3 @@ class _Compiler:
         nothing = np.zeros(3, bool)
         rows = [animated.get(ob.pose.bones[int(i)].name, nothing) for i in pose_places]
         return VectorChannel(prop, places, pose_places, np.array(rows, bool).reshape(-1, 3))
-
-
-def rest_hinge(ob: bpy.types.Object, bones: ChainBones, limb_mode: str = "") -> tuple[float, float, float]:
-    """The rest bend axis of a chain in the space of its first bone (see `ChainJob.hinge`).
-
-    Of a limb of three bones, with a mode, it is that of the part that is solved as two bones.
-
-    A chain that is bent at rest keeps its side; a straight one bends by a positive turn of
-    its lower bones about the first bone's X axis, so the middle goes toward its -Z: forward
-    for a leg that was drawn downward with roll 0.
-    """
-    data = ob.data.bones
-    turned = [data[name] for name in bones.turned]
-    joints = [bone.head_local for bone in turned]
-    joints.append(data[bones.end].head_local if bones.end else turned[-1].tail_local)
-    points = np.array([tuple(joint) for joint in joints], float)
-    if limb_mode:
-        turned = turned[limb.bend_root(limb_mode) :]
-        points = limb.bend_joints(points, limb_mode)
-    steps = np.diff(points, axis=0)
-    bend = np.cross(steps[1:], steps[:-1]).sum(axis=0) if len(steps) > 1 else np.zeros(3)
-    scale = np.sum(np.linalg.norm(steps[1:], axis=1) * np.linalg.norm(steps[:-1], axis=1))
-    if np.linalg.norm(bend) <= STRAIGHT * scale:
-        return (-1.0, 0.0, 0.0)
-    rest = np.array(turned[0].matrix_local.to_3x3(), np.float64)
-    return tuple((rest.T @ (bend / np.linalg.norm(bend))).tolist())

@@ -12,7 +12,9 @@ import numpy as np
 
 from ..core.carried import BendPath
 from ..core.pipeline import solve
+from ..core.places import Places, places
 from ..core.stretch import stretched_bones
+from ..core.work import Solution
 from . import live
 from .plan import Plan, groups_of_rigs
 from .reading import Reading, read, stack
@@ -30,6 +32,23 @@ CHUNK = 500
 
 
 @dataclass(frozen=True)
+class ChainPlaces(Places):
+    """`core.places.Places` of one chain over F frames, without their axis of chains, and its settings.
+
+    Attributes:
+        location: ``(F, 3)`` of the target in its space; kind: ``(F,)`` of that space, as in `core.stage`.
+        influence, softness: ``(F,)``, the influence 0 where the chain is muted.
+        muted: ``(F,)`` bool.
+    """
+
+    location: np.ndarray
+    kind: np.ndarray
+    influence: np.ndarray
+    softness: np.ndarray
+    muted: np.ndarray
+
+
+@dataclass(frozen=True)
 class ChainTrack:
     """The result of one chain over F frames.
 
@@ -42,6 +61,7 @@ class ChainTrack:
         turned: ``(F,)`` radians by which the bend was turned away from that of the frame by
             itself; 0 unless bend sides are carried.
         message: why the chain is broken, or an empty string.
+        places: where it is in FK, and its target; None where nobody asked for it.
     """
 
     armature: str
@@ -53,6 +73,7 @@ class ChainTrack:
     tip: np.ndarray
     turned: np.ndarray
     message: str
+    places: ChainPlaces | None = None
 
 
 @dataclass(frozen=True)
@@ -98,6 +119,7 @@ def solve_range(
     frames: Sequence[float],
     without: Collection[tuple[str, str]] = (),
     carry_from: int | None = None,
+    with_places: bool = False,
 ) -> Generator[float, None, RangeSolution]:
     """Read and solve frames of some rigs, and of the rigs they depend on.
 
@@ -110,6 +132,7 @@ def solve_range(
         without: armature and chain names of chains that are solved as if they were muted.
         carry_from: the frame from which two-bone chains carry their bend sides along (see
             `core.carried`), not after the first of the frames; None: each frame for itself.
+        with_places: also where the chains are in FK, and their targets.
     """
     path = list(frames) if carry_from is None else _path(carry_from, frames)
     asked = slice(None) if carry_from is None else np.searchsorted(path, frames)
@@ -136,13 +159,13 @@ def solve_range(
                     runs[place][-1][1].append(reading)
                 yield number / len(path)
             for place, group_runs in enumerate(runs):
-                left_out = _places(groups[place], without)
+                left_out = _chains_of(groups[place], without)
                 at = first
                 for plan, readings in group_runs:
                     bend_path = None
                     if carry_from is not None:
                         bend_path = BendPath(np.array(path[at : at + len(readings)]), memories[place])
-                    parts[place].append(_solve_run(plan, readings, left_out, bend_path))
+                    parts[place].append(_solve_run(plan, readings, left_out, bend_path, with_places))
                     at += len(readings)
     times = np.asarray(frames, float)
     for group, group_parts in zip(groups, parts, strict=True):
@@ -168,9 +191,10 @@ class _Part:
     status: np.ndarray
     tip: np.ndarray
     turned: np.ndarray
+    places: dict[str, np.ndarray]
 
 
-def _places(group: Sequence[bpy.types.Object], without: Collection[tuple[str, str]]) -> list[int]:
+def _chains_of(group: Sequence[bpy.types.Object], without: Collection[tuple[str, str]]) -> list[int]:
     """Places of some chains among those of all rigs of a group."""
     names = [(ob.name, chain.name) for ob in group for chain in ob.ik_chains]
     return [place for place, name in enumerate(names) if name in without]
@@ -183,7 +207,13 @@ def _path(first: int, frames: Sequence[float]) -> list[float]:
     return sorted({float(f) for f in range(first, int(np.floor(max(frames))) + 1)} | set(map(float, frames)))
 
 
-def _solve_run(plan: Plan, readings: list[Reading], left_out: list[int], bend_path: BendPath | None) -> _Part:
+def _solve_run(
+    plan: Plan,
+    readings: list[Reading],
+    left_out: list[int],
+    bend_path: BendPath | None,
+    with_places: bool,
+) -> _Part:
     reading = stack(readings)
     reading.batch.settings["influence"][:, left_out] = 0.0
     solution = solve(plan.stage, reading.batch, bend_path)
@@ -204,7 +234,24 @@ def _solve_run(plan: Plan, readings: list[Reading], left_out: list[int], bend_pa
     if bend_path is not None:
         for chain, angles in bend_path.turned.items():
             turned[:, chain] = angles
-    return _Part(plan, rows, changed, vectors, solution.residual, solution.status, solution.tip, turned)
+    found = _places(plan, reading, solution) if with_places else {}
+    return _Part(
+        plan, rows, changed, vectors, solution.residual, solution.status, solution.tip, turned, found
+    )
+
+
+def _places(plan: Plan, reading: Reading, solution: Solution) -> dict[str, np.ndarray]:
+    """What `ChainPlaces` holds, ``(F, chains, ...)`` each."""
+    settings = reading.batch.settings
+    kinds = np.array([chain.target.kind for chain in plan.stage.chains])
+    return {
+        **vars(places(plan.stage, reading.batch, solution)),
+        "location": settings["target_location"],
+        "kind": np.broadcast_to(kinds, settings["influence"].shape),
+        "influence": settings["influence"],
+        "softness": settings["softness"],
+        "muted": settings["mute"],
+    }
 
 
 def _chain_tracks(
@@ -212,17 +259,26 @@ def _chain_tracks(
 ) -> Iterator[ChainTrack]:
     for i, chain in enumerate(ob.ik_chains):
         at = [part.plan.rigs[number].chains.start + i for part in parts]
+        found = list(zip(parts, at, strict=True))
         yield ChainTrack(
             armature=ob.name,
             chain=chain.name,
             solver=chain.solver,
             frames=frames,
-            residual=np.concatenate([p.residual[:, k] for p, k in zip(parts, at, strict=True)])[asked],
-            status=np.concatenate([p.status[:, k] for p, k in zip(parts, at, strict=True)])[asked],
-            tip=np.concatenate([p.tip[:, k] for p, k in zip(parts, at, strict=True)])[asked],
-            turned=np.concatenate([p.turned[:, k] for p, k in zip(parts, at, strict=True)])[asked],
-            message=next((p.plan.stage.chains[k].broken for p, k in zip(parts, at, strict=True)), ""),
+            residual=np.concatenate([p.residual[:, k] for p, k in found])[asked],
+            status=np.concatenate([p.status[:, k] for p, k in found])[asked],
+            tip=np.concatenate([p.tip[:, k] for p, k in found])[asked],
+            turned=np.concatenate([p.turned[:, k] for p, k in found])[asked],
+            message=next((p.plan.stage.chains[k].broken for p, k in found), ""),
+            places=_chain_places(found, asked) if parts and parts[0].places else None,
         )
+
+
+def _chain_places(found: Sequence[tuple[_Part, int]], asked: Asked) -> ChainPlaces:
+    names = found[0][0].places
+    return ChainPlaces(
+        **{name: np.concatenate([part.places[name][:, k] for part, k in found])[asked] for name in names}
+    )
 
 
 def _bone_tracks(ob: bpy.types.Object, number: int, parts: Sequence[_Part], asked: Asked) -> list[BoneTrack]:

@@ -307,7 +307,7 @@ def _settings(
     parts = [_settings_of(ob, evaluated) for ob, evaluated in zip(rigs, seen, strict=True)]
     if len(parts) == 1:
         return parts[0]
-    return {name: np.concatenate([part[name] for part in parts], axis=1) for name in SETTINGS}
+    return {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}
 
 
 def _settings_of(ob: bpy.types.Object, evaluated: bpy.types.Object) -> dict[str, np.ndarray]:
@@ -338,4 +338,4 @@ def _settings_of(ob: bpy.types.Object, evaluated: bpy.types.Object) -> dict[str,
     chains.foreach_get("mute", muted)
     if muted.any():
         settings["influence"][0, muted] = 0.0
-    return settings
+    return {**settings, "mute": muted[None]}

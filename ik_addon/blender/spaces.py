@@ -143,9 +143,7 @@ def switch(
         raise ChainError(f"{_who(ob, chain)}: its {names.label} is in that space already")
     _check_single_object(ob, chain, names, to, space, span)
     check_solvable(ob, index, names, to)
-    settings = filter(None, (names.location, names.rotation))
-    found = {n: tracks.read(ob, setting_paths(chain, index, n), getattr(chain, n)) for n in settings}
-    work = _Switching(ob, index, scene, names, to, span, space, found)
+    work = _Switching(ob, index, scene, names, to, span, space, _offset_tracks(ob, index, names))
     values: dict[str, np.ndarray] = {}
     later: list[float] = []
     if frames is not None:
@@ -156,6 +154,54 @@ def switch(
         columns, values = offsets.whole_keys(work.tracks, work.sample, work.present())
     _write(work, columns, values)
     return Switch(span, later)
+
+
+def _offset_tracks(ob: bpy.types.Object, index: int, part: Part) -> dict[str, Track]:
+    chain = ob.ik_chains[index]
+    names = filter(None, (part.location, part.rotation))
+    return {n: tracks.read(ob, setting_paths(chain, index, n), getattr(chain, n)) for n in names}
+
+
+@dataclass(frozen=True)
+class WorldPath:
+    """A target that is about to get keys of its own in the world, over a range of frames.
+
+    Where the range is that of the scene, and nothing is keyed beside it, no key holds what was
+    there before and after.
+    """
+
+    _work: _Switching
+
+    def write(self, columns: Columns) -> None:
+        """Replace the keys of the range by these, by setting; the target is in the world there."""
+        work = self._work
+        if work.span != ALWAYS:
+            ends = [work.span.hold, work.span.end]
+            old = {name: work.tracks[name].cut(ends) for name in columns}
+            columns = {n: _joined(work.span, old[n], new, hold_last=True) for n, new in columns.items()}
+        is_there = not len(work.space.frames) and space_of(work.chain, work.part) == work.to
+        _write(work, columns, {}, step=not is_there)
+
+
+def world_path(
+    ob: bpy.types.Object, index: int, scene: bpy.types.Scene, frames: tuple[int, int]
+) -> WorldPath:
+    """Get ready to put the target of a chain on a path in the world.
+
+    Raises:
+        ChainError, BakeError: when that cannot be done; nothing is changed here.
+    """
+    chain, names, to = ob.ik_chains[index], PARTS["TARGET"], Space("WORLD")
+    _check(ob, chain, names, to)
+    space = tracks.read(ob, setting_paths(chain, index, names.space), item(chain, names))
+    span = _span(ob, chain, names, space, scene, True, frames)
+    check_solvable(ob, index, names, to)
+    found = _offset_tracks(ob, index, names)
+    keyed = offsets.key_frames({**found, names.space: space})
+    whole = frames[0] <= scene.frame_start and scene.frame_end <= frames[1]
+    if whole and not len(space.frames) and span.inside(keyed).all():
+        span = ALWAYS
+    return WorldPath(_Switching(ob, index, scene, names, to, span, space, found))
 
 
 def _who(ob: bpy.types.Object, chain: Any) -> str:
@@ -365,9 +411,10 @@ def _space_keys(work: _Switching) -> np.ndarray:
     return _joined(span, [old], [new], hold_last=True)[0]
 
 
-def _write(work: _Switching, columns: Columns, values: dict[str, np.ndarray]) -> None:
+def _write(work: _Switching, columns: Columns, values: dict[str, np.ndarray], *, step: bool = True) -> None:
+    """Write keys and values; the space gets keys, but with `step` off or when it holds on all frames."""
     chain, part, now = work.chain, work.part, np.array([work.now])
-    steps = _space_keys(work) if work.span != ALWAYS else None
+    steps = _space_keys(work) if step and work.span != ALWAYS else None
     paths = {path for track in (work.space, *work.tracks.values()) for path in track.paths}
     with STATE.at_work(), edits.kept(work.ob, paths):
         before = getattr(chain, part.space)

@@ -32,6 +32,7 @@ class State:
         busy: the handler, or a tool that steps through frames itself, is at work.
         taking_renames: names are being read from the drivers, not to be written back.
         reported: faults already printed, so that none is printed on every frame.
+        checked: by session uid of a rig, what its last check found (see `findings`).
     """
 
     groups: list[list[Any]] | None = None
@@ -46,6 +47,7 @@ class State:
     busy: bool = False
     taking_renames: bool = False
     reported: set[str] = field(default_factory=set)
+    checked: dict[int, Any] = field(default_factory=dict)
 
     def forget_plans(self) -> None:
         """Settings, bones or relations changed: compile again before the next solve."""
@@ -63,6 +65,7 @@ class State:
         """Another file, or the add-on is switched off."""
         self.forget_plans()
         self.armature_users = ()
+        self.checked.clear()
         self.busy = False
 
     @contextmanager

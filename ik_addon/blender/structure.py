@@ -23,7 +23,7 @@ _LINKS = ("target", "subtarget", "pole_target", "pole_subtarget", "chain_count",
 def structure(groups: Iterable[Iterable[bpy.types.Object]]) -> tuple:
     """Bones and constraints of rigs, and constraints of the objects their targets hang on."""
     rigs = [ob for group in groups for ob in group]
-    return tuple(_of_rig(ob) for ob in rigs) + tuple(_of_constraints(ob) for ob in _behind(rigs))
+    return tuple(_of_rig(ob) for ob in rigs) + tuple(_of_constraints(ob) for ob in hangs_on(rigs))
 
 
 def _of_rig(ob: bpy.types.Object) -> tuple:
@@ -43,8 +43,8 @@ def _of_rig(ob: bpy.types.Object) -> tuple:
     return (names, rest.tobytes(), lengths.tobytes(), flags.tobytes(), locks.tobytes(), constraints, state)
 
 
-def _behind(rigs: Iterable[bpy.types.Object]) -> list[bpy.types.Object]:
-    """Targets and poles, and what holds them."""
+def hangs_on(rigs: Iterable[bpy.types.Object]) -> list[bpy.types.Object]:
+    """Targets and poles of the chains of some rigs, and what holds them."""
     found: dict[int, bpy.types.Object] = {}
     for chain in (chain for ob in rigs for chain in ob.ik_chains):
         for target in (chain.target, chain.pole_target):

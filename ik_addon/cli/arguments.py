@@ -28,6 +28,7 @@ class Options:
         config: rig configuration whose chains are added first.
         frames: first and last frame, or None: the scene's; step: every how many of them.
         carry_bend: two-bone chains carry their bend sides from the first frame on.
+        plant: plant the contacts of the chains first.
         chains: pattern that names of chains must match; armature: name of the object, or empty: all.
         output: folder to write to; in_place: write over the input.
         jobs: how many files are worked on at a time.
@@ -44,6 +45,7 @@ class Options:
     frames: tuple[int, int] | None = None
     step: int = 1
     carry_bend: bool = False
+    plant: bool = False
     chains: str = "*"
     armature: str = ""
     output: Path | None = None
@@ -82,6 +84,7 @@ class Options:
         switches = {
             "in-place": self.in_place,
             "carry-bend": self.carry_bend,
+            "plant": self.plant,
             "enable-autoexec": self.enable_autoexec,
             "in-process": True,
         }
@@ -146,6 +149,9 @@ def _parser(program: str, file_is_open: bool) -> argparse.ArgumentParser:
     where = writing.add_mutually_exclusive_group()
     where.add_argument("--output", metavar="DIR", type=Path, help="folder for the files that are written")
     where.add_argument("--in-place", action="store_true", help="write over the input, which must be a .blend")
+    writing.add_argument(
+        "--plant", action="store_true", help="plant the contacts of the chains first: targets get keys"
+    )
     frames = argparse.ArgumentParser(add_help=False)
     frames.add_argument(
         "--frames", metavar="A:B", type=_frames, help="first and last frame; default: the scene's"
@@ -165,7 +171,11 @@ def _parser(program: str, file_is_open: bool) -> argparse.ArgumentParser:
     for name, parents, text in (
         ("setup", [common, setup, writing], "add chains"),
         ("inspect", [common], "print the chains and their settings as a rig configuration"),
-        ("check", [common, config, frames], "report residual and status over the frames; write nothing"),
+        (
+            "check",
+            [common, config, frames],
+            "report residuals and contacts over the frames; write nothing",
+        ),
         ("bake", [common, config, frames, writing], "bake the chains to keys"),
     ):
         verbs.add_parser(name, parents=parents, help=text, description=text, allow_abbrev=False)

@@ -149,6 +149,8 @@ def _print(options: Options, result: Result, out: TextIO) -> None:
         print(text(result), file=out, flush=True)
     elif result.config is not None:
         print(json.dumps(result.config, indent=2, ensure_ascii=False), file=out, flush=True)
+        for warning in result.warnings:
+            print(f"{result.file}: warning: {warning}", file=sys.stderr)
     else:
         # Standard output is for configurations.
         print(text(result), file=sys.stderr)

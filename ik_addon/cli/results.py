@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -24,7 +24,8 @@ class Result:
         status: the exit status that this file alone gives; error: why, in one sentence.
         warnings: sentences on what was read but may not be as its author saw it.
         blender: version; seconds: time that the file took.
-        chains: report of each chain: armature, chain, solver, frames, residual_max, ...
+        chains: report of each chain: armature, chain, solver, frames, residual_max, ...; of a check also
+            muted_frames and contacts.
         plot: the picture of the residuals that was written.
         config: the rig configuration that `inspect` prints.
     """
@@ -77,7 +78,23 @@ def text(result: Result) -> str:
     notes += [f"  warning: {warning}" for warning in result.warnings]
     if result.status == ABOVE:
         notes.append(f"  failed: {result.error}".replace(f"{result.file}: ", ""))
-    return "\n".join([head, *_table(result.chains), *notes])
+    return "\n".join([head, *_table(result.chains), *_checked(result.chains), *notes])
+
+
+def _checked(chains: list[dict[str, Any]]) -> Iterator[str]:
+    """What a check found beside the residuals: muted chains, and contacts."""
+    for chain in chains:
+        name = f"'{chain['chain']}' of '{chain['armature']}'"
+        muted = chain.get("muted_frames", 0)
+        if muted:
+            count = sum(chain["status_frames"].values())
+            yield f"  note: {name} is muted on {muted} of {count} frames, and in FK there"
+        contacts = chain.get("contacts", [])
+        if contacts:
+            sliding = [contact for contact in contacts if contact["cause"] != "OK"]
+            holding = len(contacts) - len(sliding)
+            yield f"  contacts of {name}: {len(contacts)}, of which {holding} hold and {len(sliding)} slide"
+            yield from (f"    {contact['message']}" for contact in sliding)
 
 
 def _table(chains: list[dict[str, Any]]) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 import bpy
 
-from ..blender import bake, config, files, parts, ranges
+from ..blender import bake, config, contact_check, files, parts, planting, ranges
 from ..blender.bake_checks import BakeError
 from ..blender.chain_bones import ChainError
 from ..core.plot_svg import residual_svg
@@ -81,29 +81,37 @@ def _prepare(result: Result, options: Options, is_open: bool) -> None:
             )
 
 
-def _setup(result: Result, _options: Options) -> Tracks:
+def _setup(result: Result, options: Options) -> Tracks:
+    if options.plant:
+        _plant(result, options, [ob for ob in _armatures("") if len(ob.ik_chains)])
     _report_now(result)
     return ()
 
 
-def _inspect(result: Result, _options: Options) -> Tracks:
-    result.config = config.dump(_armatures(""))
+def _inspect(result: Result, options: Options) -> Tracks:
+    rigs = _armatures("")
+    result.config = config.dump(rigs)
     _report_now(result)
+    if rigs and not any(len(ob.ik_chains) for ob in rigs):
+        result.warnings.append(_no_chains(rigs))
     return ()
 
 
 def _check(result: Result, options: Options) -> Tracks:
     first, last = _frames(options)
     frames = [float(frame) for frame in range(first, last + 1, options.step)]
-    tracks = _solved(_chosen(options), frames, first if options.carry_bend else None)
+    carry_from = first if options.carry_bend else None
+    tracks = _solved(_chosen(options), frames, carry_from, with_places=True)
     chosen = [track for track in tracks if fnmatchcase(track.chain, options.chains)]
-    result.chains = [_chain_line(track) for track in chosen]
+    result.chains = [_checked_line(track, options.step) for track in chosen]
     _judge(result, options, [track for track in chosen if track.message])
     return chosen
 
 
 def _bake(result: Result, options: Options) -> Tracks:
     rigs, frames = _chosen(options), _frames(options)
+    if options.plant:
+        _plant(result, options, rigs)
     wanted = bake.BakeOptions(frames, options.step, options.chains, options.carry_bend)
     report = ranges.run(bake.bake(bpy.context.scene, rigs, wanted))
     skipped = [f"chain '{s.chain}' of '{s.armature}' was not baked: {s.reason}" for s in report.skipped]
@@ -115,6 +123,19 @@ def _bake(result: Result, options: Options) -> Tracks:
     now = _solved(rigs, [float(frames[0])]) if left else []
     _judge(result, options, [t for t in now if t.message and (t.armature, t.chain) in left])
     return report.tracks
+
+
+def _plant(result: Result, options: Options, rigs: Sequence[bpy.types.Object]) -> None:
+    """Plant the contacts of chains; those that slide all the same, and chains without any, are warnings."""
+    wanted = planting.PlantOptions(_frames(options), options.chains)
+    report = ranges.run(planting.plant(bpy.context.scene, rigs, wanted))
+    result.warnings += [
+        f"chain '{skipped.chain}' of '{skipped.armature}' was not planted: {skipped.reason}"
+        for skipped in report.skipped
+    ]
+    for chain in report.chains:
+        result.warnings += [contact.message for contact in chain.contacts if contact.why]
+        result.warnings += chain.notes
 
 
 def _gimbal_lock(lock: bake.GimbalLock) -> str:
@@ -136,6 +157,11 @@ def _armatures(name: str) -> list[bpy.types.Object]:
     return [ob for ob in found if ob.name == name] if name else found
 
 
+def _no_chains(rigs: Sequence[bpy.types.Object]) -> str:
+    names = " or ".join(ob.name for ob in rigs)
+    return f"no chain on {names}: add some with setup, or for one run with --config RIG.json"
+
+
 def _chosen(options: Options) -> list[bpy.types.Object]:
     """The armatures with a chain that the command line asks for."""
     rigs = _armatures(options.armature)
@@ -143,7 +169,7 @@ def _chosen(options: Options) -> list[bpy.types.Object]:
         wanted = f"armature '{options.armature}'" if options.armature else "armature"
         raise WorkError(f"no {wanted} in scene '{bpy.context.scene.name}'")
     if not any(len(ob.ik_chains) for ob in rigs):
-        raise WorkError(f"no chain on {' or '.join(ob.name for ob in rigs)}; add some with --config")
+        raise WorkError(_no_chains(rigs))
     rigs = [ob for ob in rigs if any(fnmatchcase(c.name, options.chains) for c in ob.ik_chains)]
     if not rigs:
         raise WorkError(f"no chain matches '{options.chains}'")
@@ -151,9 +177,15 @@ def _chosen(options: Options) -> list[bpy.types.Object]:
 
 
 def _solved(
-    rigs: Sequence[bpy.types.Object], frames: list[float], carry_from: int | None = None
+    rigs: Sequence[bpy.types.Object],
+    frames: list[float],
+    carry_from: int | None = None,
+    with_places: bool = False,
 ) -> list[ranges.ChainTrack]:
-    return ranges.run(ranges.solve_range(bpy.context.scene, rigs, frames, carry_from=carry_from)).chains
+    steps = ranges.solve_range(
+        bpy.context.scene, rigs, frames, carry_from=carry_from, with_places=with_places
+    )
+    return ranges.run(steps).chains
 
 
 def _report_now(result: Result) -> None:
@@ -200,6 +232,17 @@ def _chain_line(track: ranges.ChainTrack) -> dict[str, Any]:
     """The report of a chain; of a broken one with the reason."""
     line = summary(track)
     return {**line, "message": track.message} if track.message else line
+
+
+def _checked_line(track: ranges.ChainTrack, step: int) -> dict[str, Any]:
+    """The report of a chain that was checked."""
+    rate = contact_check.frame_rate(bpy.context.scene) / step
+    found = contact_check.reports(bpy.data.objects[track.armature], track, rate)
+    return {
+        **_chain_line(track),
+        "muted_frames": contact_check.muted_frames(track),
+        "contacts": [contact.as_json() for contact in found],
+    }
 
 
 VERBS = {"setup": _setup, "inspect": _inspect, "check": _check, "bake": _bake}

@@ -61,6 +61,7 @@ def solve(stage: Stage, batch: Batch, bend_path: carried.BendPath | None = None)
         status=work.status,
         tip=work.tip,
         pose=pose,
+        work=work,
     )
 
 

@@ -60,6 +60,7 @@ class Solution:
         tip: ``(F, chains, 3)`` the tips in world space.
         pose: ``(F, n, 4, 4)`` the solved pose; bones that no chain looks at keep the
             evaluated one.
+        work: the state that the solve ended in, for `places`.
     """
 
     rotation: np.ndarray
@@ -72,6 +73,7 @@ class Solution:
     status: np.ndarray
     tip: np.ndarray
     pose: np.ndarray
+    work: Work
 
 
 @dataclass

@@ -3,8 +3,8 @@
 
 import bpy
 
-from . import gizmos, panels, plot_panel
+from . import contact_panel, gizmos, panels, plot_panel
 
 register, unregister = bpy.utils.register_classes_factory(
-    (*panels.CLASSES, *plot_panel.CLASSES, *gizmos.CLASSES)
+    (*panels.CLASSES, *plot_panel.CLASSES, *contact_panel.CLASSES, *gizmos.CLASSES)
 )

@@ -145,13 +145,18 @@ class IKCHAIN_PT_result(ChainSubPanel, bpy.types.Panel):
 
 
 def _draw_message(layout: Any, context: bpy.types.Context, message: str) -> None:
-    """A message in as many lines as the width of the sidebar asks for."""
-    scale = context.preferences.system.ui_scale
-    width = (context.region.width / scale - MARGIN) / CHARACTER
+    """A message that is an error, in a box."""
     box = layout.box().column(align=True)
     box.alert = True
-    for number, line in enumerate(textwrap.wrap(message, max(20, int(width)))):
-        box.label(text=line, icon="BLANK1" if number else "ERROR")
+    draw_lines(box, context, message, "ERROR")
+
+
+def draw_lines(column: Any, context: bpy.types.Context, text: str, icon: str) -> None:
+    """A text in as many lines as the width of the sidebar asks for."""
+    scale = context.preferences.system.ui_scale
+    width = (context.region.width / scale - MARGIN) / CHARACTER
+    for number, line in enumerate(textwrap.wrap(text, max(20, int(width)))):
+        column.label(text=line, icon="BLANK1" if number else icon)
 
 
 def draw_field(layout: Any, label: str, text: str, **icon: int) -> None:

@@ -15,6 +15,7 @@ from xml.etree import ElementTree
 import bpy
 import numpy as np
 import pytest
+import walking
 
 from ik_addon.blender import config, files, parts
 from ik_addon.cli import arguments, jobs, outputs, results
@@ -140,13 +141,92 @@ def test_check_reports_each_chain_and_writes_nothing(character: Path, rig_json: 
     names = sorted(os.listdir(tmp_path))
     result = do("check", character, "--config", rig_json)
     (chain,) = result.chains
-    assert set(chain) == CHAIN_KEYS
+    assert set(chain) == {*CHAIN_KEYS, "muted_frames", "contacts"}
     assert chain["frames"] == [1, 12] and sum(chain["status_frames"].values()) == 12
+    assert chain["muted_frames"] == 0
     # The leg is 0.90 m long and nearly straight: planted at frame 4 it cannot follow the hips to the end.
     assert chain["residual_max_frame"] == 12 and 0.01 < chain["residual_max"] < 0.3
     assert chain["status_frames"]["TARGET_FAR"] > 0
     assert sorted(os.listdir(tmp_path)) == names
     assert len(bpy.data.scenes) == 1
+
+
+@pytest.fixture
+def walk_blend(tmp_path: Path, fresh: Any) -> Path:
+    """A leg that walks in FK, with a chain whose target goes along with the character."""
+    ob = walking.walker("Figure")
+    walking.leg(ob, target_space="ARMATURE")
+    files.save(tmp_path / "walk.blend")
+    return tmp_path / "walk.blend"
+
+
+def test_check_reports_contacts(walk_blend: Path) -> None:
+    """The character does not move as an object: the target of its chain stays, until it is out of reach."""
+    result = do("check", walk_blend)
+    (chain,) = result.chains
+    assert [set(c) for c in chain["contacts"]] == [{"frames", "slide", "slide_fk", "cause", "message"}] * 3
+    assert [tuple(c["frames"]) for c in chain["contacts"]] == list(walking.STANCES)
+    assert [c["slide_fk"] for c in chain["contacts"]] == pytest.approx([walking.SLIDE] * 3, abs=1e-6)
+    assert [c["cause"] for c in chain["contacts"]] == ["OK", "OK", "TARGET_FAR"]
+    shown = results.text(result)
+    assert (
+        "  contacts of 'leg' of 'Figure': 3, of which 2 hold and 1 slide\n    frames 49 to 60: the tip"
+        in shown
+    )
+    assert results.Result.from_line(result.line()) == result
+
+
+def test_check_of_every_second_frame_finds_the_same_contacts(walk_blend: Path) -> None:
+    (chain,) = do("check", walk_blend, "--step", 2).chains
+    found = [c["frames"] for c in chain["contacts"]]
+    assert len(found) == 3
+    for (first, last), (start, end) in zip(found, walking.STANCES, strict=True):
+        assert abs(first - start) <= 2 and abs(last - end) <= 2
+
+
+def test_check_says_that_a_chain_is_muted(walk_blend: Path) -> None:
+    files.load(walk_blend)
+    chain = bpy.data.objects["Figure"].ik_chains["leg"]
+    chain.mute = True
+    files.save(walk_blend)
+    result = do("check", walk_blend)
+    assert result.chains[0]["muted_frames"] == 60
+    assert {c["cause"] for c in result.chains[0]["contacts"]} == {"MUTED"}
+    assert "  note: 'leg' of 'Figure' is muted on 60 of 60 frames, and in FK there" in results.text(result)
+
+
+def test_a_file_without_chains_gets_a_hint(character: Path, capfd: pytest.CaptureFixture) -> None:
+    hint = "no chain on Figure: add some with setup, or for one run with --config RIG.json"
+    result = do("check", character)
+    assert (result.status, result.error) == (results.BAD_INPUT, f"{character}: {hint}")
+    result = do("inspect", character)
+    assert (result.status, result.warnings) == (0, [hint])
+    run = program("inspect", character)
+    assert json.loads(run.stdout) == {"version": 1, "armatures": {"Figure": []}}
+    assert f"warning: {hint}" in run.stderr
+
+
+@pytest.mark.parametrize("verb", ["setup", "bake"])
+def test_contacts_are_planted_on_the_way(verb: str, tmp_path: Path, fresh: Any) -> None:
+    walking.walker("Figure")
+    source, rig = tmp_path / "walk.blend", tmp_path / "rig.json"
+    files.save(source)
+    rig.write_text(json.dumps({"version": 1, "armatures": {"Figure": [LEG]}}))
+    result = do(verb, source, "--config", rig, "--plant", "--output", tmp_path / "out")
+    assert (result.status, result.warnings) == (0, [])
+    files.load(Path(result.output))
+    ob = bpy.data.objects["Figure"]
+    assert ob.ik_chains["leg"].mute == (verb == "bake")
+    assert max(walking.slides(walking.ankle_path(ob), walking.STANCES)) < 1e-6
+
+
+def test_a_chain_that_cannot_be_planted_is_a_warning(character: Path, rig_json: Path, tmp_path: Path) -> None:
+    base = ("setup", character, "--config", rig_json, "--plant", "--output", tmp_path / "out")
+    files.load(character)
+    (warning,) = do(*base).warnings
+    assert warning.startswith(
+        "chain 'leg' of 'Figure' was not planted: its tip rests nowhere in frames 1 to 12"
+    )
 
 
 @pytest.mark.parametrize(("limit", "status"), [(0.001, results.ABOVE), (0.5, results.DONE)])

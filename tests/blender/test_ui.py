@@ -14,7 +14,7 @@ from rig_state import dump, make_empty, make_rig
 from ik_addon.blender import plots, ranges
 from ik_addon.core.job import Status
 from ik_addon.core.plot import axis_top
-from ik_addon.ui import panels, plot_panel
+from ik_addon.ui import contact_panel, panels, plot_panel
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -93,7 +93,8 @@ def rig(fresh: Any) -> bpy.types.Object:
 
 
 LIMB = ("solver", "root_bone", "end_bone", "use_tail")
-SECTIONS = [cls for cls in (*panels.CLASSES, *plot_panel.CLASSES) if issubclass(cls, bpy.types.Panel)]
+DRAWN = (*panels.CLASSES, *plot_panel.CLASSES, *contact_panel.CLASSES)
+SECTIONS = [cls for cls in DRAWN if issubclass(cls, bpy.types.Panel)]
 
 
 @pytest.mark.parametrize("panel", SECTIONS, ids=lambda panel: panel.__name__)
@@ -366,6 +367,55 @@ def test_a_broken_chain_says_why_in_lines_that_fit(rig: bpy.types.Object) -> Non
     assert len(message) > 1 and max(map(len, message)) <= 34
     assert " ".join(message) == rig.ik_chains[0].message
     assert "'a bone that is long gone' does not exist" in " ".join(message)
+
+
+def test_contacts_show_what_the_last_check_found(rig: bpy.types.Object) -> None:
+    """Buttons before it; after it a row for each contact of the active chain, which leads to its frame."""
+    panel = contact_panel.IKCHAIN_PT_contacts
+    operators = [args[0] for name, args, _ in draw(panel, rig).calls if name == "operator"]
+    assert operators == ["ik_chain.check", "ik_chain.plant"] and draw(panel, rig).labels() == []
+    bpy.ops.ik_chain.plant(object="Rig", frame_start=1, frame_end=20)
+    sheet = draw(panel, rig)
+    rows = [named for name, args, named in sheet.calls if name == "operator" and args[0].startswith("wm.")]
+    assert [row["text"] for row in rows] == ["1 \u2013 20"]
+    assert sheet.labels() == [bpy.utils.units.to_string("METRIC", "LENGTH", 0.0, precision=6)]
+    rig.ik_chains[0].target_space = "ARMATURE"
+    rig.location.x = 1.0
+    rig.keyframe_insert("location", frame=20)
+    rig.location.x = 0.9
+    rig.keyframe_insert("location", frame=1)
+    bpy.context.view_layer.update()
+    assert draw(panel, rig).labels() == []
+    bpy.ops.ik_chain.check(object="Rig", frame_start=1, frame_end=20)
+    _, *why = draw(panel, rig).labels()
+    assert len(why) > 2 and max(map(len, why)) <= 34
+    assert " ".join(why).endswith("the space it is stored in, the character's own ('Rig')")
+
+
+def test_a_tip_that_rests_nowhere_is_told(rig: bpy.types.Object) -> None:
+    bpy.ops.ik_chain.check(object="Rig", frame_start=5, frame_end=5)
+    assert (
+        " ".join(draw(contact_panel.IKCHAIN_PT_contacts, rig).labels()) == "It rests nowhere in frames 5 to 5"
+    )
+
+
+def test_the_plant_button_takes_the_range_of_the_check(rig: bpy.types.Object) -> None:
+    given = []
+
+    class Layout(Sheet):
+        def operator(self, name: str, **_: Any) -> Any:
+            given.append((name, SimpleNamespace()))
+            return given[-1][1]
+
+    context = context_of(rig)
+    settings = SimpleNamespace(scope="ALL", frame_range="CUSTOM", frame_start=3, frame_end=9, bl_rna=None)
+    context.window_manager = SimpleNamespace(operator_properties_last=lambda name: settings)
+    layout = Layout()
+    layout.prop = lambda *args, **named: None
+    layout.row = layout.column = lambda **named: layout
+    contact_panel.IKCHAIN_PT_contacts.draw(SimpleNamespace(layout=layout), context)
+    (_, plant) = given[1]
+    assert vars(plant) == {"scope": "ALL", "frame_range": "CUSTOM", "frame_start": 3, "frame_end": 9}
 
 
 def test_move_buttons_are_off_at_the_ends_of_the_list(rig: bpy.types.Object) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 import bpy
 import pytest
 from rig_state import NOISE, differences, dump, make_empty, make_rig, pose, pose_difference, select_bones
+from walking import leg, walker
 
 
 def rig() -> bpy.types.Object:
@@ -41,6 +42,13 @@ def leave_ik(_: Any = None) -> None:
     bpy.context.view_layer.update()
 
 
+def walk() -> None:
+    """Replace the rig by one that walks; its foot rests in three contacts."""
+    bpy.data.objects.remove(rig())
+    leg(walker())
+    bpy.context.scene.frame_set(8)
+
+
 OPERATORS: dict[str, tuple[Callable[[], None] | None, str, dict[str, Any]]] = {
     "add": (lambda: select_bones(rig(), ["shin", "thigh", "control"], "shin"), "add", {}),
     "add by name": (None, "add", {"object": "Rig", "end_bone": "foot", "target": "Door", "solver": "AIM"}),
@@ -50,6 +58,7 @@ OPERATORS: dict[str, tuple[Callable[[], None] | None, str, dict[str, Any]]] = {
     "snap FK": (None, "snap_fk", {"object": "Rig", "chain": "leg"}),
     "snap IK": (leave_ik, "snap_ik", {"object": "Rig", "chain": "leg"}),
     "bake": (None, "bake", {"object": "Rig", "scope": "ALL", "frame_start": 1, "frame_end": 12}),
+    "plant": (walk, "plant", {"object": "Rig"}),
     "unbake": (
         lambda: bpy.ops.ik_chain.bake(object="Rig", scope="ALL", frame_start=1, frame_end=12),
         "unbake",
@@ -77,6 +86,16 @@ def test_undo_and_redo_are_exact(case: str) -> None:
         bpy.ops.ed.redo()
         assert differences(after, dump()) == []
         assert pose_difference(pose(rig()), pose_after) < NOISE
+
+
+@pytest.mark.usefixtures("chains")
+def test_a_check_leaves_no_step() -> None:
+    bpy.ops.ed.undo_push(message="one")
+    rig().location.x = 3.0
+    bpy.ops.ed.undo_push(message="two")
+    assert bpy.ops.ik_chain.check("EXEC_DEFAULT", True, object="Rig", scope="ALL") == {"FINISHED"}
+    bpy.ops.ed.undo()
+    assert rig().location.x == 0.0
 
 
 @pytest.mark.usefixtures("chains")
