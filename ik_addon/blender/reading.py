@@ -148,7 +148,7 @@ def stack(readings: Sequence[Reading]) -> Reading:
     def joined(name: str) -> np.ndarray:
         return np.concatenate([getattr(batch, name) for batch in batches])
 
-    settings = {name: np.concatenate([b.settings[name] for b in batches]) for name in SETTINGS}
+    settings = {name: np.concatenate([b.settings[name] for b in batches]) for name in (*SETTINGS, "mute")}
     settings.update(_stacked_neighbours(batches))
     names = ("pose", "objects", "location", "rotation", "scale")
     batch = Batch(**{name: joined(name) for name in names}, settings=settings)
