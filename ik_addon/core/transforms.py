@@ -14,8 +14,8 @@ TINY = 1e-150
 
 # Up to so many chains the number of calls counts, not that of products.
 FEW_CHAINS = 4
-# Up to so many matrices LAPACK's inverse is the quicker one.
-FEW_MATRICES = 64
+# Up to so many matrices LAPACK is the quicker one to invert them.
+FEW_MATRICES = 24
 
 # Two directions closer than this angle do not span a plane: half of the digits of
 # what is left of one at right angles to the other are rounding.
@@ -33,6 +33,7 @@ EULER_ORDERS = {
 }
 
 _DIAGONAL = np.arange(4)
+_UNIT_COLUMNS = np.eye(3)[..., None]
 
 
 def _bilinear(table: tuple[tuple[tuple[int, int, int], ...], ...]) -> np.ndarray:
@@ -292,7 +293,10 @@ def linear_inverse(linear: np.ndarray) -> np.ndarray:
     """Inverse of matrices ``(..., 3, 3)``; a singular one gives zeros."""
     if linear[..., 0, 0].size <= FEW_MATRICES:
         try:
-            return np.linalg.inv(linear)
+            # One right-hand side at a time: with three, as for `inv`, OpenBLAS starts threads.
+            unit = _UNIT_COLUMNS.reshape((1,) * (linear.ndim - 2) + (3, 3, 1))
+            columns = np.linalg.solve(linear[..., None, :, :], unit)
+            return np.swapaxes(columns[..., 0], -1, -2)
         except np.linalg.LinAlgError:
             pass
     # Cramer's rule, which takes a call for each of its terms, but not for each matrix.
