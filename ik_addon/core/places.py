@@ -95,17 +95,16 @@ def _end_rotation(work: Work, group: Group) -> np.ndarray:
 
 def _reach(fk: Work, work: Work, group: Group) -> tuple[np.ndarray, np.ndarray]:
     """The points ``(F, m, 3)`` that limbs reach from, and how far they do ``(F, m)``."""
-    settings = {name: values[:, group.pick] for name, values in work.batch.settings.items()}
-    handling = group.example.handling
+    settings, pick, handling = work.batch.settings, group.pick, group.example.handling
     root, outer = _limb_from(group, _world_joints(fk if handling == "MOVE_ROOT" else work, group))
     if handling == "STRETCH":
         _, outer = _limb_from(group, _world_joints(fk, group))
-    reach = outer * (1.0 - settings["softness"])
+    reach = outer * (1.0 - settings["softness"][:, pick])
     if handling == "STRETCH":
-        reach = outer * (1.0 + settings["stretch_max"])
+        reach = outer * (1.0 + settings["stretch_max"][:, pick])
     if handling == "MOVE_ROOT":
         # On the last part of its way the root eases out.
-        reach = reach + (1.0 - EASE_OUT) * settings["move_max"]
+        reach = reach + (1.0 - EASE_OUT) * settings["move_max"][:, pick]
     return root, reach
 
 

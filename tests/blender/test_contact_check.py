@@ -138,6 +138,16 @@ def test_the_cause_of_the_first_stance(case: str) -> None:
     assert first.frames[0] == 1
 
 
+@pytest.mark.parametrize("mode", ["MOVE_ROOT", "STRETCH"])
+def test_with_every_setting_that_looks_at_other_frames(rig: bpy.types.Object, mode: str) -> None:
+    """Hips that start early, toward targets that are smoothed: read frame by frame, checked in one go."""
+    chain = leg(rig, limit_mode=mode, move_bone="hips", move_smooth=4, smooth_frames=2)
+    for frame, up in ((1, 0.0), (30, 0.1), (60, 0.0)):
+        chain.target_location.z += up
+        chain.keyframe_insert("target_location", frame=frame)
+    assert [c.frames for c in found(rig)] == list(STANCES)
+
+
 def test_keys_that_are_smoothed_are_told(rig: bpy.types.Object) -> None:
     """A target that rests in each stance, and starts and ends too early and too late for its smoothing."""
     leg(rig)
