@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from . import carried, ccd, fabrik, limb, planar, stretch, two_bone
-from .job import ChainJob, ChainResult, Status
+from .job import REACHED, ChainJob, ChainResult, Status
 from .reach import ease_target, soft_distance
 from .spine import lean_target
 from .stage import DIRECTION, POINT, Group
@@ -121,7 +121,8 @@ def reach(work: Work, task: Task) -> Goal:
     if eased is not target:
         # The tip stops short because softness says so, not because a solver failed.
         solver_ok = (status == Status.OK) | (status == Status.POLE_ALIGNED)
-        eased_away = solver_ok & (length(target - eased) > ON_TARGET * size)
+        out = length(flat_way(group, target - joints[:, :, 0])) > growth * size * (1.0 + REACHED)
+        eased_away = (solver_ok | out) & (length(target - eased) > ON_TARGET * size)
         status = np.where(eased_away, Status.TARGET_FAR, status)
     return Goal(group, target, task.orientation, growth * size, status, weight, gap)
 
@@ -314,7 +315,9 @@ def _answer(work: Work, task: Task, eased: np.ndarray, size: np.ndarray) -> Answ
         # A limb of three bones has put its tip where its own softness lets it be.
         goal = result.joints[:, :, -1] if chain.solver == "THREE_BONE" else eased
         solved, bound = within_limits(work, group, box, solved, goal, orientation, has_pole)
-        status = np.where(bound, np.int8(Status.LIMIT), status)
+        # A target out of the limb's own reach is the first thing to tell, whatever its limits add to the gap.
+        out = (status == Status.TARGET_FAR) | (status == Status.TARGET_NEAR)
+        status = np.where(bound & ~out, np.int8(Status.LIMIT), status)
     return Answer(solved, status, bound)
 
 
