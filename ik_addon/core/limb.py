@@ -225,6 +225,15 @@ def _solve_clavicle(
     return turns, eased, result.status
 
 
+def most_turn(share: Setting, share_max: Setting) -> np.ndarray:
+    """Radians ``(...)`` that a clavicle may turn from FK to help its arm."""
+    return np.clip(share_max, 0.0, LARGEST_SWING) * _willing(share)
+
+
+def _willing(share: Setting) -> np.ndarray:
+    return smooth_step(np.asarray(share, float), 0.0, FULL_HELP)
+
+
 def _clavicle_swing(joints: np.ndarray, target: np.ndarray, share: Setting, share_max: Setting) -> np.ndarray:
     """Rotation matrices ``(..., 3, 3)`` that turn the clavicle, at most by ``share_max``."""
     sizes = length(np.diff(joints, axis=-2))
@@ -287,7 +296,7 @@ def _helping(
     enough = np.arctan2(rise, along) - np.arccos(np.clip(ratio, -1.0, 1.0))
     turned = np.arctan2(length(cross(clavicle, posed)), dot(clavicle, posed))
     helps = 1.0 - smooth_step(apart + turned, BEHIND, np.pi)
-    helps = helps * smooth_step(np.asarray(share), 0.0, FULL_HELP)
+    helps = helps * _willing(share)
     angle = (helps * np.clip(enough, 0.0, most))[..., None]
     return np.where(short[..., None], np.cos(angle) * posed + np.sin(angle) * side, posed)
 

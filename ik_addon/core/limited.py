@@ -17,12 +17,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 
 from .box_search import CURVED, LEAST_MOVE, RESTART, drawn, search
 from .job import REACHED
-from .limited_chain import Chains, not_alone, taken
+from .limited_chain import Chains, not_alone, place, taken
 from .limited_hinge import hinged, solve_hinge
 from .limits import KEPT, Box, rotation_of
 from .reach import reach_range
@@ -37,13 +38,17 @@ from .transforms import (
 
 # A gap larger by this share of the chain's length than its bones alone would leave is the limits'.
 BOUND = 1e-6
-# Poses to start again from.
-STARTS = 16
+# Poses to start again from, and evenly spread ones that the best of them are taken from.
+STARTS, SPREAD = 14, 256
+# By so much of a range these go past its ends, and are cut off there: the nearest pose often is at a bound.
+PAST = 0.25
+# So many of these are posed at once, of all chains together.
+AT_ONCE = 8192
 # Of poses that do not reach, so many of the nearest are refined, if they are within this share of the
 # length of the nearest one.
 REFINED, CLOSE = 4, 0.1
-# An angle without a range starts within so much of the free pose.
-WIDE = 1.5
+# An angle without a range starts anywhere on its circle, counted from the free pose.
+WIDE = np.pi
 # Targets are brought nearer than this many lengths of their chains: further off only their direction counts.
 FAR = 1e4
 # So many numbers are in the second derivatives of the chains that are searched at once.
@@ -271,8 +276,8 @@ def _searched(
     found = search(many, np.concatenate([taken(first.angles, lost), *others], axis=-1), RESTART)
     gap = found.gap.reshape(count, size)
     least = gap.min(axis=0)
-    place = gap.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
-    near = np.flatnonzero((place < REFINED) & (gap <= least + CLOSE) & (least > REACHED))
+    rank = gap.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable")
+    near = np.flatnonzero((rank < REFINED) & (gap <= least + CLOSE) & (least > REACHED))
     if len(near):
         found.put(near, search(many.pick(near), taken(found.angles, near), CURVED))
         gap = found.gap.reshape(count, size)
@@ -289,24 +294,59 @@ def _searched(
 
 
 def _starts(chains: Chains, start: np.ndarray, fk: np.ndarray | None) -> list[np.ndarray]:
-    """Poses in the box ``(n, 3, m)``: FK, the middle, ``start`` mirrored there, some spread evenly."""
+    """Poses in the box ``(n, 3, m)``: FK, the middle, ``start`` mirrored there, and some near
+    the target."""
     free = np.isinf(chains.lower)
     lower = np.where(free, start - WIDE, chains.lower)
     upper = np.where(free, start + WIDE, chains.upper)
     middle = 0.5 * (lower + upper)
-    starts = [middle, np.clip(2.0 * middle - start, lower, upper)]
+    # On a circle the middle is where it starts from, and mirrored is half a turn away.
+    starts = [middle, np.where(free, upper, np.clip(2.0 * middle - start, lower, upper))]
     if fk is not None:
         starts.insert(0, np.clip(fk, chains.lower, chains.upper))
-    spread = _spread(chains.count)
-    for number in range(1, STARTS - len(starts) + 1):
-        share = (0.5 + number * spread) % 1.0
-        starts.append(lower + share.reshape(-1, 3, 1) * (upper - lower))
-    return starts
+    return [*starts, *_nearest_of_spread(chains, lower, upper, STARTS - len(starts))]
 
 
-def _spread(count: int) -> np.ndarray:
-    """Steps of a sequence that fills a cube of ``count`` dimensions evenly (Roberts 2018)."""
+def _nearest_of_spread(chains: Chains, lower: np.ndarray, upper: np.ndarray, count: int) -> list[np.ndarray]:
+    """Of ``count`` sets of poses spread evenly over the box the one of each whose tip is next to the target.
+
+    A search from anywhere ends in a dead end more often than not where joints have one axis each:
+    only some of the ways to fold such a chain lead to a target, and no step leads from one to another.
+    """
+    size, each = chains.target.shape[-1], SPREAD // count
+    step = _steps(lower < upper)
+
+    def poses(numbers: np.ndarray) -> np.ndarray:
+        """Numbers of the sequence, ``(..., 1, 1, 1)`` or ``(m,)`` for m chains: ``(..., n, 3, m)``."""
+        share = (1.0 + 2.0 * PAST) * ((0.5 + numbers * step) % 1.0) - PAST
+        return lower + np.minimum(np.maximum(share, 0.0), 1.0) * (upper - lower)
+
+    gaps, at_once = [], max(AT_ONCE // size, 1)
+    for first in range(0, count * each, at_once):
+        numbers = np.arange(first, min(first + at_once, count * each))
+        angles = np.moveaxis(poses(numbers[:, None, None, None]), 0, 2).reshape(*step.shape[:2], -1)
+        many = chains.pick(np.tile(np.arange(size), len(numbers)))
+        gaps.append(place(many, angles).gap.reshape(-1, size))
+    best = np.concatenate(gaps).reshape(count, each, size).argmin(axis=1)
+    return [poses(row + number * each) for number, row in enumerate(best)]
+
+
+def _steps(movable: np.ndarray) -> np.ndarray:
+    """Steps ``(n, 3, m)`` of a sequence that fills the box evenly (Roberts 2018), in shares of it.
+
+    Only angles that may move, ``(n, 3, m)``, are dimensions of the box: points that are even in
+    more dimensions are not even in some of them.
+    """
+    flat = movable.reshape(-1, movable.shape[-1])
+    powers = np.cumsum(flat, axis=0)
+    base = np.array([_golden(count) for count in powers[-1].tolist()])
+    return (base ** -powers.astype(float)).reshape(movable.shape)
+
+
+@cache
+def _golden(count: int) -> float:
+    """The positive x with x^(count + 1) = x + 1."""
     golden = 2.0
     for _ in range(32):
-        golden = (1.0 + golden) ** (1.0 / (count + 1))
-    return golden ** -np.arange(1.0, count + 1)
+        golden = (1.0 + golden) ** (1.0 / (max(count, 1) + 1))
+    return golden

@@ -271,6 +271,13 @@ class Box:
             naming = EulerNaming(naming.axes[..., at, :], naming.signs[..., at, :])
         return Box(self.lower[..., at, :], self.upper[..., at, :], naming)
 
+    def holding(self, bone: int, rotation: np.ndarray) -> Box:
+        """This box with one bone held at rotations ``(..., 4)``, or next to them where they are outside."""
+        angles = self.nearest(self.canonical(rotation[..., None, :].repeat(self.lower.shape[-2], axis=-2)))
+        held = np.clip(angles, self.lower, self.upper)
+        only = (np.arange(self.lower.shape[-2]) == bone)[:, None]
+        return Box(np.where(only, held, self.lower), np.where(only, held, self.upper), self.naming)
+
     def pick(self, at: np.ndarray | tuple, batch: tuple[int, ...] | None = None) -> Box:
         """The boxes of an index into the leading dimensions, spread to ``batch`` before."""
 

@@ -8,15 +8,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from . import carried, ccd, fabrik, limb, planar, stretch, two_bone
-from .job import ChainJob, ChainResult, Status
+from .job import REACHED, ChainJob, ChainResult, Status
+from .limits import KEPT, Box
 from .reach import ease_target, soft_distance
 from .spine import lean_target
 from .stage import DIRECTION, POINT, Group
 from .transforms import (
     dot,
     length,
+    quaternion_conjugate,
+    quaternion_multiply,
+    quaternion_to_axis_angle,
     quaternion_to_matrix,
     rotation_part,
+    slerp,
     transform_point,
     transform_vector,
 )
@@ -121,7 +126,8 @@ def reach(work: Work, task: Task) -> Goal:
     if eased is not target:
         # The tip stops short because softness says so, not because a solver failed.
         solver_ok = (status == Status.OK) | (status == Status.POLE_ALIGNED)
-        eased_away = solver_ok & (length(target - eased) > ON_TARGET * size)
+        out = length(flat_way(group, target - joints[:, :, 0])) > growth * size * (1.0 + REACHED)
+        eased_away = (solver_ok | out) & (length(target - eased) > ON_TARGET * size)
         status = np.where(eased_away, Status.TARGET_FAR, status)
     return Goal(group, target, task.orientation, growth * size, status, weight, gap)
 
@@ -313,9 +319,44 @@ def _answer(work: Work, task: Task, eased: np.ndarray, size: np.ndarray) -> Answ
         box = group.limits.box(work.rotation[:, group.written])
         # A limb of three bones has put its tip where its own softness lets it be.
         goal = result.joints[:, :, -1] if chain.solver == "THREE_BONE" else eased
+        free = solved
         solved, bound = within_limits(work, group, box, solved, goal, orientation, has_pole)
-        status = np.where(bound, np.int8(Status.LIMIT), status)
+        if chain.solver == "THREE_BONE" and chain.limb_mode == "CLAVICLE":
+            found = Answer(solved, status, bound)
+            solved, bound = _with_share(work, task, box, free, found, goal, has_pole)
+        # A target out of the limb's own reach is the first thing to tell, whatever its limits add to the gap.
+        out = (status == Status.TARGET_FAR) | (status == Status.TARGET_NEAR)
+        status = np.where(bound & ~out, np.int8(Status.LIMIT), status)
     return Answer(solved, status, bound)
+
+
+def _with_share(
+    work: Work, task: Task, box: Box, free: np.ndarray, found: Answer, goal: np.ndarray, has_pole: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Channels within limits, and where limits bind, of clavicles that turn no further than they may.
+
+    Where limits of the arm turned one further it goes back to where it may be, and the arm is solved alone.
+
+    Args:
+        free: ``(F, m, b, 4)`` the channels without limits.
+    """
+    group, settings, solved = task.group, task.settings, found.solved
+    fk, now = work.rotation[:, group.slots[:, 0]], solved[:, :, 0]
+    helps = limb.most_turn(settings["share"], settings["share_max"])
+    most = np.maximum(helps, _turn_between(fk, free[:, :, 0]))
+    turn = _turn_between(fk, now)
+    past = turn > most + KEPT
+    if not past.any():
+        return solved, found.bound
+    back = slerp(fk, now, most / np.where(past, turn, 1.0))
+    held = box.holding(0, np.where(past[..., None], back, now))
+    solved, alone = within_limits(work, group, held, solved, goal, task.orientation, has_pole)
+    return solved, found.bound | alone
+
+
+def _turn_between(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """Radians ``(...)`` from one rotation to another, by the shorter way."""
+    return quaternion_to_axis_angle(quaternion_multiply(quaternion_conjugate(a), b))[1]
 
 
 def position_solver(group: Group, job: ChainJob, settings: dict) -> ChainResult:

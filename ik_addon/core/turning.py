@@ -13,6 +13,7 @@ from .transforms import (
     TINY,
     chain_products,
     compose,
+    length,
     linear_inverse,
     matrix_to_quaternion,
     quaternion_to_matrix,
@@ -23,8 +24,10 @@ from .transforms import (
 from .work import IDENTITY, Work, joints_of
 
 # Posed lengths differ from what the solver was told by more than the rounding of float32 rest
-# matrices only under sheared parents.
+# matrices only under sheared parents, and where rest matrices are not quite orthogonal.
 RIGID = 5e-7
+# Then a pose within limits is solved for again from where it came out, at most so often.
+PASSES = 8
 
 
 def turn_bones(work: Work, group: Group, rotations: np.ndarray, orientation: np.ndarray | None) -> np.ndarray:
@@ -52,10 +55,15 @@ def _is_rigid(work: Work, group: Group) -> bool:
     scale = work.scale[:, group.slots]
     if (scale != scale[..., :1]).any() or (scale == 0.0).any():
         return False
-    above = work.pose[:, group.parents[:, 0]][..., :3, :3]
-    gram = np.swapaxes(above, -1, -2) @ above
+    return bool(_is_uniform(work.pose[:, group.parents[:, 0]]).all())
+
+
+def _is_uniform(m: np.ndarray) -> np.ndarray:
+    """``(...)`` True for matrices ``(..., 4, 4)`` that keep angles."""
+    linear = m[..., :3, :3]
+    gram = np.swapaxes(linear, -1, -2) @ linear
     uniform = gram[..., 0, 0, None, None]
-    return bool((np.abs(gram - uniform * IDENTITY[:3, :3]) <= RIGID * uniform).all())
+    return np.all(np.abs(gram - uniform * IDENTITY[:3, :3]) <= RIGID * uniform, axis=(-1, -2))
 
 
 def _turn_rigid(work: Work, group: Group, wanted: np.ndarray) -> np.ndarray:
@@ -163,23 +171,21 @@ def within_limits(
     exceeded = box.exceeded(solved)
     if not exceeded.any():
         return solved, exceeded
-    wanted = solved[:, :, :columns]
-    pose = rotation_part(work.pose[:, group.bones[:, :columns]])
-    joints = joints_of(work, group)
-    before = np.concatenate([np.broadcast_to(np.eye(3), pose[:, :, :1].shape), pose[:, :, :-1]], axis=2)
-    back = np.swapaxes(pose, -1, -2)
-    chain = JointChain(
-        base=np.broadcast_to(np.eye(3), pose[:, :, 0].shape),
-        root=joints[:, :, 0],
-        rest=np.swapaxes(before, -1, -2) @ pose @ np.swapaxes(quaternion_to_matrix(wanted), -1, -2),
-        step=transform_vector(back, joints[:, :, 1:] - joints[:, :, :-1]),
-    )
     inner = box.bones(slice(columns))
     fk = work.rotation[:, group.slots[:, :columns]]
-    result = solve_limited(chain, target, wanted, inner, fk, has_pole, inner.exceeded(wanted))
+    wanted = solved[:, :, :columns]
+    left = inner.exceeded(wanted)
     solved = solved.copy()
-    solved[:, :, :columns] = result.rotation
-    set_channels(work, group, solved)
+    for _ in range(PASSES):
+        chain, goal = _as_posed(work, group, wanted, target)
+        result = solve_limited(chain, goal, wanted, inner, fk, has_pole, left)
+        solved[:, :, :columns] = wanted = result.rotation
+        set_channels(work, group, solved)
+        joints = joints_of(work, group)
+        missed = length(joints[:, :, -1] - target) > RIGID * _chain_length(joints)
+        left &= missed & (result.residual <= RIGID * length(chain.step).sum(axis=-1))
+        if not left.any():
+            break
     if orientation is not None:
         # The end bone keeps the target's rotation as far as its own limits let it.
         still = np.broadcast_to(np.eye(3), (*result.rotation.shape[:-1], 3, 3))
@@ -187,3 +193,50 @@ def within_limits(
         solved[:, :, columns:] = box.bones(slice(columns, None)).clamp(end)
         set_channels(work, group, solved)
     return solved, result.bound & exceeded
+
+
+def _as_posed(
+    work: Work, group: Group, rotation: np.ndarray, target: np.ndarray
+) -> tuple[JointChain, np.ndarray]:
+    """The chains of a group as they are posed, and their targets, both from the roots.
+
+    Args:
+        rotation: ``(F, m, n, 4)`` their channels; target: ``(F, m, 3)`` in armature space.
+    """
+    linear = work.pose[:, group.bones[:, : rotation.shape[2]]][..., :3, :3]
+    joints = joints_of(work, group)
+    step, goal = joints[:, :, 1:] - joints[:, :, :-1], target - joints[:, :, 0]
+    back = _without_shear(work, group)
+    if back is not None:
+        linear = back[:, :, None] @ linear
+        step, goal = transform_vector(back[:, :, None], step), transform_vector(back, goal)
+    pose = rotation_part(linear)
+    upright = np.broadcast_to(np.eye(3), pose[:, :, :1].shape)
+    before = np.concatenate([upright, pose[:, :, :-1]], axis=2)
+    chain = JointChain(
+        base=upright[:, :, 0],
+        root=np.zeros(goal.shape),
+        rest=np.swapaxes(before, -1, -2) @ pose @ np.swapaxes(quaternion_to_matrix(rotation), -1, -2),
+        step=transform_vector(np.swapaxes(pose, -1, -2), step),
+    )
+    return chain, goal
+
+
+def _without_shear(work: Work, group: Group) -> np.ndarray | None:
+    """Linear maps ``(F, m, 3, 3)`` from armature space to where chains keep their lengths in every pose.
+
+    Under a parent that is scaled unevenly that is the parent's own space; None: armature space for all.
+    """
+    if not group.plain:
+        return None
+    above = work.pose[:, group.parents[:, 0]]
+    sheared = ~_is_uniform(above)
+    if not sheared.any():
+        return None
+    back = linear_inverse(above[..., :3, :3])
+    usable = sheared & back.any(axis=(-1, -2))
+    return np.where(usable[..., None, None], back, np.eye(3))
+
+
+def _chain_length(joints: np.ndarray) -> np.ndarray:
+    return length(joints[:, :, 1:] - joints[:, :, :-1]).sum(axis=-1)

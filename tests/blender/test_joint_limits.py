@@ -6,7 +6,8 @@ from math import pi, radians
 import bpy
 import numpy as np
 import pytest
-from bone_rigs import armature, go_to, head, update
+from bone_rigs import armature, evaluated, go_to, head, pose_matrix, update
+from limited_rigs import outside, quaternion_matrix
 from mathutils import Euler
 
 from ik_addon.blender import chains
@@ -64,6 +65,133 @@ def test_a_limit_is_kept_with_a_pole_on_any_side(fresh: bpy.types.Scene, side: t
     gap = np.linalg.norm(np.array(head(ob, "hand")) - (0.2, 0.3, 0.7))
     assert chain.residual == pytest.approx(gap, abs=1e-5)
     assert (chain.status == "LIMIT") == (gap > 1e-5)
+
+
+SIDES = {"+x": (1, 0, 0), "+z": (0, 0, 1), "-x": (-1, 0, 0)}
+BODY = (
+    ("body", "", (0, 0.2, 2), (0, 0.2, 2.3)),
+    ("shoulder", "body", (-0.1, 0, 2.2), (0, 0, 2)),
+    ("upper", "shoulder", (0, 0, 2), (0, 0, 1)),
+    ("lower", "upper", (0, 0, 1), (0, 0, 0)),
+    ("hand", "lower", (0, 0, 0), (0, 0, -0.3)),
+)
+TEN = radians(10.0)
+
+
+@pytest.mark.parametrize("mode", ["ACCEPT", "MOVE_ROOT", "STRETCH"])
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("solver", ["TWO_BONE", "THREE_BONE", "FABRIK", "CCD"])
+def test_ten_degrees_are_kept_with_a_pole_by_all_solvers_however_a_gap_is_handled(
+    fresh: bpy.types.Scene, solver: str, side: str, mode: str
+) -> None:
+    """Blender's own IK ends at 10, 90.4 and 180 degrees."""
+    ob = armature(bones=BODY)
+    limit_ik(ob.pose.bones["upper"], x=(-10, 10), y=(-10, 10), z=(-10, 10))
+    root = "shoulder" if solver == "THREE_BONE" else "upper"
+    chain = chains.add(
+        ob, root, "hand", solver=solver, use_tail=False, pole_mode="DIRECTION", pole_location=SIDES[side],
+        limit_mode=mode, move_bone="body" if mode == "MOVE_ROOT" else "", move_max=0.05, stretch_max=0.1,
+    )  # fmt: skip
+    statuses = set()
+    for target in ((0.2, 0.3, 0.7), (0.6, -0.3, 1.0), (-0.4, 0.1, 0.2), (0.0, 0.0, -0.15), (1.2, 0.9, 1.9)):
+        chain.target_location = target
+        go_to(bpy.context.scene.frame_current + 1)
+        upper = evaluated(ob).pose.bones["upper"]
+        turned = quaternion_matrix(np.array(upper.rotation_quaternion, np.float64))
+        assert outside(turned, np.full(3, -TEN), np.full(3, TEN)) <= 1e-6
+        assert np.abs(channel_angles(ob, "upper")).max() <= 10.0 + 1e-4
+        gap = np.linalg.norm(head(ob, "hand") - target)
+        assert chain.residual == pytest.approx(gap, abs=1e-5)
+        assert (chain.status in {"OK", "POLE_ALIGNED"}) == (gap <= 1e-5)
+        statuses.add(chain.status)
+    assert statuses <= {"OK", "POLE_ALIGNED", "LIMIT", "TARGET_FAR"} and "LIMIT" in statuses
+
+
+@pytest.mark.parametrize(("share", "most"), [(0.0, 0.0), (0.01, 0.02), (0.3, radians(30.0))])
+def test_a_clavicle_turns_no_further_than_it_may_when_the_arm_is_limited(
+    fresh: bpy.types.Scene, share: float, most: float
+) -> None:
+    ob = armature(bones=BODY)
+    chain = chains.add(ob, "shoulder", "hand", solver="THREE_BONE", use_tail=False, share=share)
+    fk = pose_matrix(ob, "shoulder")[:3, :3]
+
+    def turned() -> float:
+        turn = pose_matrix(ob, "shoulder")[:3, :3] @ fk.T
+        return float(np.arccos(np.clip((np.trace(turn) - 1.0) / 2.0, -1.0, 1.0)))
+
+    for target in ((0.2, 0.3, 0.7), (0.6, -0.3, 1.0), (-0.4, 0.1, 0.2), (1.2, 0.9, 1.9)):
+        chain.target_location = target
+        chain.use_limits = False
+        update()
+        free = turned()
+        chain.use_limits = True
+        limit_ik(ob.pose.bones["upper"], x=(-10, 10), y=(-10, 10), z=(-10, 10))
+        go_to(bpy.context.scene.frame_current + 1)
+        assert turned() <= max(most, free) + 1e-3
+        assert np.abs(channel_angles(ob, "upper")).max() <= 10.0 + 1e-4
+        assert chain.residual == pytest.approx(np.linalg.norm(head(ob, "hand") - target), abs=1e-5)
+
+
+@pytest.mark.parametrize("side", SIDES)
+def test_ten_degrees_are_kept_by_an_aim_with_a_pole(fresh: bpy.types.Scene, side: str) -> None:
+    ob = armature(bones=BODY)
+    limit_ik(ob.pose.bones["upper"], x=(-10, 10), y=(-10, 10), z=(-10, 10))
+    chain = chains.add(
+        ob, "upper", "upper", solver="AIM", pole_mode="DIRECTION", pole_location=SIDES[side],
+        target_location=(0.5, 0.4, 0.0),
+    )  # fmt: skip
+    update()
+    assert np.abs(channel_angles(ob, "upper")).max() <= 10.0 + 1e-4
+    assert chain.status == "LIMIT" and chain.residual > 0.1
+
+
+@pytest.mark.parametrize("softness", [0.0, 0.05])
+@pytest.mark.parametrize("mode", ["ACCEPT", "STRETCH"])
+def test_out_of_reach_is_told_before_limits(fresh: bpy.types.Scene, mode: str, softness: float) -> None:
+    """A limit that is widened does not help where the limb is too short; once the target is near, it does."""
+    ob, chain = limb(limit_mode=mode, softness=softness, stretch_max=0.05)
+    limit_ik(ob.pose.bones["upper"], x=(-10, 10), y=(-10, 10), z=(-10, 10))
+    limit_ik(ob.pose.bones["lower"], x=(-10, 10), y=(-10, 10), z=(-10, 10))
+    way = np.array((0.6, 0.0, -0.8))
+    for distance, status in ((2.2, "TARGET_FAR"), (1.5, "LIMIT")):
+        chain.target_location = np.array((0.0, 0.0, 2.0)) + distance * way
+        update()
+        assert chain.status == status
+        gap = np.linalg.norm(head(ob, "hand") - np.array(chain.target_location))
+        assert chain.residual == pytest.approx(gap, abs=1e-5)
+        assert gap > max(distance - 2.1, 0.0) + 0.05, "the limits add to it"
+
+
+@pytest.mark.parametrize("scale", [(1.0, 1.1, 0.9), (1.0, 1.5, 0.7), (2.0, 1.0, 0.5)])
+@pytest.mark.parametrize("solver", ["TWO_BONE", "FABRIK", "CCD"])
+def test_limits_under_a_parent_that_is_scaled_unevenly(
+    fresh: bpy.types.Scene, solver: str, scale: tuple[float, float, float]
+) -> None:
+    """Posed lengths change with the pose, and so does what can be reached: targets are taken from poses."""
+    ob = armature(bones=BODY)
+    ob.pose.bones["body"].scale = scale
+    upper, lower = ob.pose.bones["upper"], ob.pose.bones["lower"]
+    limit_ik(upper, x=(-60, 60), y=(-60, 60), z=(-60, 60))
+    limit_ik(lower, x=(-150, 150))
+    lower.lock_ik_y = lower.lock_ik_z = True
+    upper.rotation_mode = lower.rotation_mode = "XYZ"
+    rng = np.random.default_rng(1)
+    targets = []
+    for _ in range(25):
+        upper.rotation_euler = np.radians(rng.uniform(-55, 55, 3))
+        lower.rotation_euler = np.radians((rng.uniform(-120, 120), 0, 0))
+        update()
+        targets.append(head(ob, "hand"))
+    upper.rotation_euler, lower.rotation_euler = (0.1, 0, 0), (-0.3, 0, 0)
+    update()
+    chain = chains.add(ob, "upper", "hand", solver=solver, use_tail=False)
+    for target in targets:
+        chain.target_location = target
+        update()
+        assert np.linalg.norm(head(ob, "hand") - target) <= 1e-5
+        assert chain.status == "OK"
+        assert np.abs(channel_angles(ob, "upper")).max() <= 60.0 + 1e-3
+        assert np.abs(channel_angles(ob, "lower")[1:]).max() <= 1e-3
 
 
 @pytest.mark.parametrize("target", [(0.0, 0.0, 1.25), (0.0, -0.4, 0.6), (0.3, 0.2, 0.9)])

@@ -100,6 +100,48 @@ def test_joints_of_one_axis_reach_what_can_be_reached(bones):
     assert (result.residual <= 1e-8 * total(chain)).mean() >= 0.99
 
 
+@pytest.mark.parametrize("solver", [fabrik, ccd], ids=["fabrik", "ccd"])
+@pytest.mark.parametrize("bones", [3, 4])
+def test_locked_joints_find_the_fold_that_reaches(bones, solver):
+    """Each bone turns about one axis, all around: a few folds of many reach, and no step joins two."""
+    rng = np.random.default_rng(bones)
+    size = 1000
+    chain = chains(rng, size, bones)
+    free = np.eye(3, dtype=bool)[rng.integers(0, 3, (size, bones))]
+    angles = np.where(free, rng.uniform(-np.pi, np.pi, free.shape), 0.0)
+    target = forward(chain, quaternion(rotation(angles)))[:, -1]
+    fk = np.broadcast_to([1.0, 0.0, 0.0, 0.0], (size, bones, 4))
+    unbounded = np.full(free.shape, np.inf)
+    box = JointLimits(-unbounded, unbounded, ~free).box(fk)
+    result = solve_limited(chain, target, freely(chain, fk, target, solver), box, fk)
+    held = np.where(free, 9.0, 0.0)
+    check(chain, target, result, -held, held)
+    assert (result.residual <= 1e-6 * total(chain)).mean() >= 0.998
+
+
+@pytest.mark.parametrize("solver", [fabrik, ccd], ids=["fabrik", "ccd"])
+def test_targets_beside_the_axis_of_the_first_joint(solver):
+    """There it has to turn far to move the tip at all: no step may grow for a gain that is next to none."""
+    rng = np.random.default_rng(71)
+    size = 300
+    rest = np.stack(
+        [np.eye(3), rotation(np.radians([0.0, 0.0, 90.0])), rotation(np.radians([40.0, 0.0, 0.0]))]
+    )
+    step = np.array([[0.0, 0.47, 0.0], [0.0, 1.087, 0.0], [0.0, 2.171, 0.0]])
+    chain = JointChain(np.eye(3), np.zeros(3), rest, step)
+    free = np.array([[False, True, False], [False, False, True], [True, False, False]])
+    angles = np.where(free, rng.uniform(-np.pi, np.pi, (300 * size, 3, 3)), 0.0)
+    target = forward(chain, quaternion(rotation(angles)))[:, -1]
+    target = target[np.hypot(target[:, 0], target[:, 2]) < 0.08 * total(chain)][:size]
+    assert len(target) == size
+    fk = np.broadcast_to([1.0, 0.0, 0.0, 0.0], (len(target), 3, 4))
+    unbounded = np.full((3, 3), np.inf)
+    box = JointLimits(-unbounded, unbounded, ~free).box(fk)
+    result = solve_limited(chain, target, freely(chain, fk, target, solver), box, fk)
+    check(chain, target, result, np.where(free, -9.0, 0.0), np.where(free, 9.0, 0.0))
+    assert (result.residual <= 1e-6 * total(chain)).mean() >= 0.99
+
+
 def test_a_robot_arm_from_its_straight_rest_pose():
     """Seven joints in turn about the bone and across, 170 and 120 degrees: a singular start."""
     rng = np.random.default_rng(7)
