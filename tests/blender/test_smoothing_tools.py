@@ -108,7 +108,7 @@ def test_a_key_of_a_smoothed_target_is_at_the_fk_pose(capfd: Any) -> None:
     assert apart([curve.evaluate(15) for curve in curves], wanted) < OFFSET
     words = capfd.readouterr().out
     update()
-    away = float(words.partition("keeps the limb ")[2].partition(" m")[0])
+    away = float(words.partition("keeps the limb ")[2].partition(" mm")[0]) / 1000.0
     assert away == pytest.approx(np.linalg.norm(head(ob, "foot") - wanted), rel=0.02)
     go_to(15)
     assert away == pytest.approx(np.linalg.norm(head(ob, "foot") - wanted), rel=0.02)
