@@ -193,3 +193,32 @@ def test_rendered_frames_show_their_pose(mode, tmp_path: Path):
         bpy.app.handlers.render_write.clear()
         look(scene, bpy.context.evaluated_depsgraph_get())
         assert np.abs(seen[frame] - live[frame]).max() < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("mode", "bone", "prop"),
+    [
+        ("MOVE_ROOT", "hips", "location"),
+        ("STRETCH", "thigh.l", "scale"),
+        ("ACCEPT", "shin.l", "rotation_euler"),
+        ("ACCEPT", "shin.l", "rotation_quaternion"),
+    ],
+)
+def test_a_bone_that_is_keyed_in_part_gets_the_rest_back(mode, bone, prop):
+    """A chain that lets go of a bone after the frame has changed: curves have set what is keyed."""
+    ob = body()
+    for each in ob.pose.bones:
+        each.rotation_mode = "XYZ" if prop == "rotation_euler" else "QUATERNION"
+    owner = ob.pose.bones[bone]
+    for frame, more in ((1, 0.0), (12, 0.1)):
+        getattr(owner, prop)[1] = (prop == "scale") + more
+        owner.keyframe_insert(prop, index=1, frame=frame)
+    fk = poses(ob, FRAMES)
+    far = world_head(ob, "foot.l") + [0.4, 0.0, -0.1]
+    chain = leg(ob, "l", far, limit_mode=mode, move_bone="hips", stretch_max=2.0)
+    assert np.abs(poses(ob, [2])[0] - fk[1]).max() > 0.05
+    # One bone is too few for the solver: the chain is broken, and lets go of all bones.
+    chain.limit_mode, chain.root_bone = "ACCEPT", "shin.l"
+    bpy.context.scene.frame_set(6)
+    assert chain.status == "BROKEN"
+    assert np.array_equal(poses(ob, FRAMES), fk)
