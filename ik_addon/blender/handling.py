@@ -12,6 +12,7 @@ import bpy
 from ..core.stretch import stretched_bones
 from . import animation, rest
 from .chain_bones import ChainBones, ChainError, resolve
+from .obstacles import obstacles
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ def held_channels(
 
     Args:
         chain: an IKChain, or anything with its settings.
-        in_the_way: `obstacles` of `ob`, to refuse a bone that cannot be moved.
+        in_the_way: the `obstacles` of `ob`, by those who ask for many chains.
 
     Raises:
         ChainError: when the chain names no path that its solver can turn, or a bone to move
@@ -45,7 +46,7 @@ def held_channels(
     if chain.solver != "AIM":
         switched = "limit_mode" in animated
         if chain.limit_mode == "MOVE_ROOT" or (switched and chain.move_bone):
-            location = (moved_bone(ob, chain, bones, in_the_way or {}),)
+            location = (moved_bone(ob, chain, bones, in_the_way),)
         if chain.limit_mode == "STRETCH" or switched:
             scale = _stretched(ob, chain, bones)
     return HeldChannels(rotation, location, scale)
@@ -71,10 +72,14 @@ def moved_bone(
 ) -> str:
     """The bone that a chain moves when its tip is off the target; without a name the nearest that can.
 
+    Args:
+        in_the_way: as `held_channels` takes it. All who ask must see the same obstacles: a bone that one
+            takes for moved and another does not would keep what was written to it.
+
     Raises:
         ChainError: when it cannot move, with the reason and the ancestors that would do.
     """
-    reasons = in_the_way or {}
+    reasons = obstacles(ob) if in_the_way is None else in_the_way
     above = [bone.name for bone in ob.data.bones[bones.turned[0]].parent_recursive]
     free = [name for name in above if not _cannot_move(ob, name, reasons)]
     who = f"{ob.name}: chain '{chain.name}'"

@@ -134,10 +134,12 @@ NAMES = (
 
 def release(ob: bpy.types.Object, names: Iterable[str]) -> None:
     """Give bones their FK rotation back and forget it."""
-    for name in names:
-        bone = ob.pose.bones.get(name)
-        if bone is None or not bone.ik_held_mode:
-            continue
+    from .animation import animated_rotation_components  # builds on this module
+
+    held = [name for name in names if name in ob.pose.bones and ob.pose.bones[name].ik_held_mode]
+    animated = animated_rotation_components(ob) if held else {}
+    for name in held:
+        bone = ob.pose.bones[name]
         mode = bone.rotation_mode
         prop, width = channel(mode)
         current = np.array([getattr(bone, prop)], np.float32)
@@ -146,24 +148,39 @@ def release(ob: bpy.types.Object, names: Iterable[str]) -> None:
         if bone.ik_held_mode != MODE_CODES[mode]:
             old = [MODES[bone.ik_held_mode - 1]]
             fk, solved = change_mode(fk, old, [mode]), change_mode(solved, old, [mode])
-            untouched = np.allclose(current, solved[:, :width], atol=1e-5)
-        else:
-            untouched = np.array_equal(current, solved[:, :width])
-        if untouched:
-            setattr(bone, prop, fk[0, :width])
+            if np.allclose(current, solved[:, :width], atol=1e-5):
+                solved[:, :width] = current
+        rows = (current, fk[:, :width], solved[:, :width])
+        _give_back(bone, prop, rows, animated.get(name, np.zeros(4, bool))[:width])
         bone.ik_held_mode = 0
 
 
 def release_vectors(ob: bpy.types.Object, prop: str, names: Iterable[str]) -> None:
     """Give bones their FK location or scale back and forget it."""
-    bit, fk_name, solved_name = VECTORS[prop]
-    for name in names:
-        bone = ob.pose.bones.get(name)
-        if bone is None or not bone.ik_held_channels & bit:
-            continue
-        if tuple(getattr(bone, prop)) == tuple(getattr(bone, solved_name)):
-            setattr(bone, prop, getattr(bone, fk_name))
+    from .animation import animated_vector_components
+
+    bit, *kept = VECTORS[prop]
+    held = [name for name in names if name in ob.pose.bones and ob.pose.bones[name].ik_held_channels & bit]
+    animated = animated_vector_components(ob, prop) if held else {}
+    for name in held:
+        bone = ob.pose.bones[name]
+        rows = tuple(np.array([getattr(bone, each)], np.float32) for each in (prop, *kept))
+        _give_back(bone, prop, rows, animated.get(name, np.zeros(3, bool)))
         bone.ik_held_channels &= ~bit
+
+
+def _give_back(bone: Any, prop: str, rows: tuple[np.ndarray, ...], animated: np.ndarray) -> None:
+    """Set a channel to its FK value. Its curves may have set components since, as after a frame change:
+    these are FK already, and say nothing of the others.
+
+    Args:
+        rows: ``(1, w)`` what the channel holds, its FK value and what was written last.
+        animated: ``(w,)`` components that curves set.
+    """
+    current, fk, solved = rows
+    row = fk_rows(current, np.ones(1, bool), fk, solved, animated[None], fresh=False)
+    if not np.array_equal(row, current):
+        setattr(bone, prop, row[0])
 
 
 def release_all(ob: bpy.types.Object, names: Iterable[str]) -> None:
@@ -193,11 +210,13 @@ def release_unused(ob: bpy.types.Object) -> None:
     """Give those bones their FK pose back that no chain of `ob` writes any more."""
     from .chain_bones import ChainError
     from .handling import held_channels  # builds on this module
+    from .obstacles import obstacles
 
+    reasons = obstacles(ob)
     used: dict[str, set[str]] = {"rotation": set(), **{prop: set() for prop in VECTORS}}
     for chain in ob.ik_chains:
         try:
-            channels = held_channels(ob, chain)
+            channels = held_channels(ob, chain, reasons)
         except ChainError:
             continue
         for prop, names in used.items():

@@ -15,7 +15,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from . import limb
-from .reach import soft_distance
 from .reaching import ON_TARGET, Task, chain_length, flat_way, reach, solve_limb, task_of
 from .shift import balanced_shift, hull, limited_shift
 from .skeleton import parent_transform
@@ -34,19 +33,45 @@ class Say:
 
     Attributes:
         centers: ``(F, n, 3)``; outer, softness, weight: ``(F, n)``.
-        early: ``(F, 3)`` what the targets on the frames around ask for, or None. It starts before a
-            target is out of reach, and ends after it.
-        largest: ``(F,)`` most that the bone moves, metres.
+        around: ``(F, n, 2N + 1, 3)`` the centers on the frames around, of which N = `counts` ``(F,)``
+            count; None without such frames.
+        largest: ``(F, n)`` most that each chain moves the bone, metres.
         world: ``(F, 3, 3)`` from armature space to the world.
     """
 
     centers: np.ndarray
-    early: np.ndarray | None
+    around: np.ndarray | None
+    counts: np.ndarray | None
     outer: np.ndarray
     softness: np.ndarray
     weight: np.ndarray
     largest: np.ndarray
     world: np.ndarray
+
+    def shared(self) -> tuple[np.ndarray, np.ndarray]:
+        """The shift ``(F, 3)``, and the distances ``(F, n)`` that the chains ease theirs to.
+
+        Pulls are as stiff as it takes to reach a target, so a pull times a small influence would still
+        move the bone all the way. Instead the shifts are blended: with influences a >= b >= c of three
+        chains it is (a - b) times the shift of the first alone, (b - c) times that of the first two, and
+        c times that of all. So it is continuous in each of them, and linear where one or all fade.
+        The eased distances are those with this chain at full influence: its pose is blended later.
+        """
+        levels = -np.sort(-self.weight, axis=1)
+        below = np.concatenate([levels[:, 1:], np.zeros((len(levels), 1))], axis=1)
+        shift = np.zeros((len(levels), 3))
+        seen = np.zeros(self.centers.shape)
+        full = np.where(self.weight > 0.0, self.weight, 1.0)
+        for level, under in zip(levels.T, below.T, strict=True):
+            if not (level > under).any():
+                continue
+            counts = (self.weight >= level[:, None]) & (self.weight > 0.0)
+            here = replace(self, weight=counts.astype(float))
+            wanted = here.wanted()
+            shift += (level - under)[:, None] * here.allowed(wanted)
+            share = np.minimum(level[:, None] / full, 1.0) - np.minimum(under[:, None] / full, 1.0)
+            seen += share[..., None] * wanted[:, None]
+        return shift, length(self.centers - seen)
 
     def wanted(self) -> np.ndarray:
         """``(F, 3)`` in armature space, however far.
@@ -55,27 +80,37 @@ class Say:
         to what the targets ask for, no further than it takes.
         """
         asked = balanced_shift(self.centers, self.outer, self.softness, self.weight)
-        if self.early is None:
+        early = self._early()
+        if early is None:
             return asked
-        step, way = asked - self.early, self.centers - self.early[:, None]
+        step, way = asked - early, self.centers - early[:, None]
         needed = length(self.centers - asked[:, None])
         # |way - t step| = needed at t = 1 and where t is the product of both roots.
         over = np.where(self.weight > 0.0, dot(way, way) - needed**2, 0.0)
         size = dot(step, step)[:, None]
         share = np.clip(over / np.where(size > 0.0, size, 1.0), 0.0, 1.0).max(axis=1)
-        return self.early + share[:, None] * step
+        return early + share[:, None] * step
 
-    def left(self, wanted: np.ndarray) -> np.ndarray:
-        """The distances ``(F, n)`` that the chains ease theirs to, would the bone move as it should."""
-        left = length(self.centers - wanted[:, None])
-        alone = soft_distance(length(self.centers), self.outer, self.softness)
-        return np.minimum(left, self.weight * left + (1.0 - self.weight) * alone)
+    def _early(self) -> np.ndarray | None:
+        """What the targets on the frames around ask for, ``(F, 3)``, if any. It starts before a target is
+        out of reach, and ends after it."""
+        if self.around is None or self.counts is None:
+            return None
+        chains = (self.outer, self.softness, self.weight)
+        steps = [balanced_shift(self.around[:, :, k], *chains) for k in range(self.around.shape[2])]
+        asked, middle = np.stack(steps, axis=1), self.around.shape[2] // 2
+        out = asked[:, middle].copy()
+        for count in np.unique(self.counts[self.counts > 0]).tolist():
+            at = self.counts == count
+            out[at] = hull(asked[at, middle - count : middle + count + 1])
+        return out
 
     def allowed(self, shift: np.ndarray) -> np.ndarray:
-        """A shift ``(F, 3)`` no larger than it may be."""
+        """A shift ``(F, 3)`` no larger than the chains that count let it be."""
         moved = transform_vector(self.world, shift)
         size = length(moved)
-        share = length(limited_shift(moved, self.largest)) / np.where(size > 0.0, size, 1.0)
+        largest = np.where(self.weight > 0.0, self.largest, 0.0).max(axis=1)
+        share = length(limited_shift(moved, largest)) / np.where(size > 0.0, size, 1.0)
         return shift * share[:, None]
 
 
@@ -89,11 +124,10 @@ def move_bones(work: Work, pulls: Sequence[Pull]) -> dict[int, Say]:
     for pull in pulls:
         say = _say(work, pull)
         said[pull.slot] = say
-        wanted = say.wanted()
-        left = say.left(wanted)
+        shift, left = say.shared()
         numbers = np.concatenate([group.chains[columns] for group, columns in pull.chains])
         work.within.update({int(chain): left[:, at] for at, chain in enumerate(numbers)})
-        _shift_bone(work, pull.slot, say.allowed(wanted))
+        _shift_bone(work, pull.slot, shift)
         repose(work)
     return said
 
@@ -107,16 +141,15 @@ def _say(work: Work, pull: Pull) -> Say:
         weight = np.where(np.isfinite(way).all(axis=-1), task.weight, 0.0)
         way = np.where((weight > 0.0)[..., None], way, 0.0)
         around = np.where(np.isfinite(around), around, 0.0)
-        largest = np.where(weight > 0.0, task.settings["move_max"], 0.0)
-        fields = (way, around, outer, task.settings["softness"], weight, largest)
+        fields = (way, around, outer, task.settings["softness"], weight, task.settings["move_max"])
         parts.append(tuple(field[:, columns] for field in fields))
     way, around, outer, softness, weight, largest = (
         np.concatenate(part, axis=1) for part in zip(*parts, strict=True)
     )
-    early = _early(work, around, outer, softness, weight)
+    counts = work.batch.settings.get("move_frames")
     rig = work.stage.rig_of_bone[work.stage.posed[pull.slot]]
     world = work.objects[:, rig, :3, :3]
-    return Say(way, early, outer, softness, weight, largest.max(axis=1), world)
+    return Say(way, around if counts is not None else None, counts, outer, softness, weight, largest, world)
 
 
 def _ways(work: Work, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -131,23 +164,6 @@ def _ways(work: Work, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         root, outer = limb.reach_of(posed, chain.limb_mode)
     around = task.target[:, :, None] if task.around is None else task.around
     return flat_way(task.group, task.target - root), flat_way(task.group, around - root[:, :, None]), outer
-
-
-def _early(
-    work: Work, around: np.ndarray, outer: np.ndarray, softness: np.ndarray, weight: np.ndarray
-) -> np.ndarray | None:
-    """What the targets ``(F, n, 2N + 1, 3)`` on the frames around ask for, ``(F, 3)``."""
-    if "move_frames" not in work.batch.settings:
-        return None
-    counts = work.batch.settings["move_frames"]
-    chains = (outer, softness, weight)
-    steps = [balanced_shift(around[:, :, k], *chains) for k in range(around.shape[2])]
-    asked, middle = np.stack(steps, axis=1), around.shape[2] // 2
-    out = asked[:, middle].copy()
-    for count in np.unique(counts[counts > 0]).tolist():
-        at = counts == count
-        out[at] = hull(asked[at, middle - count : middle + count + 1])
-    return out
 
 
 def _shift_bone(work: Work, slot: int, shift: np.ndarray) -> None:

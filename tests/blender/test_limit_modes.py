@@ -11,6 +11,7 @@ from bake_rig import bake_now, new_armature
 from bone_rigs import evaluated, go_to, poses, update
 
 from ik_addon.blender import bake, chain_bones, chains, config, snap
+from ik_addon.blender.handling import nearest_free_bone
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -146,7 +147,7 @@ def refuse_locked(ob):
 
 
 def refuse_driven(ob):
-    ob.pose.bones["hips"].driver_add("location", 0)
+    ob.pose.bones["hips"].driver_add("location", 0).driver.expression = "0"
 
 
 def refuse_constrained(ob):
@@ -199,6 +200,24 @@ def test_a_bone_that_gets_locked_later_breaks_the_chain_with_words():
     ob.pose.bones["hips"].lock_location[0] = False
     update()
     assert chain.status == "OK"
+
+
+@pytest.mark.parametrize("make", [refuse_locked, refuse_driven, refuse_constrained, refuse_connected])
+@pytest.mark.parametrize("name", ["hips", ""])
+def test_a_bone_that_cannot_move_any_more_gets_its_fk_value_back(make, name):
+    ob = body()
+    chain = leg(ob, "l", world_head(ob, "foot.l") + [0.5, 0, 0], limit_mode="MOVE_ROOT", move_bone=name)
+    assert ob.pose.bones["hips"].location.length > 0.1
+    make(ob)
+    update()
+    go_to(2)
+    assert ob.pose.bones["hips"].location.length == 0.0
+    assert (ob.pose.bones["root"].location.length > 0.1) == (name == "")
+    assert chain.status == ("BROKEN" if name else "OK")
+    assert nearest_free_bone(ob, chain) == ("" if name else "root")
+    chain.mute = True
+    go_to(3)
+    assert {bone.location.length for bone in ob.pose.bones} == {0.0}
 
 
 def test_a_target_that_hangs_on_the_moved_bone_is_refused_with_words():
