@@ -26,7 +26,18 @@ if TYPE_CHECKING:
 
 # Nearer values are the same: what hangs on solved bones carries the rounding of Blender's poses.
 SAME = 1e-5
-_NAMES = ("name", "mute", "root_bone", "end_bone", "subtarget", "pole_subtarget", "move_bone", *DISCRETE)
+_NAMES = (
+    "name",
+    "mute",
+    "root_bone",
+    "end_bone",
+    "subtarget",
+    "pole_subtarget",
+    "move_bone",
+    "smooth_frames",
+    "move_smooth",
+    *DISCRETE,
+)
 
 
 @dataclass

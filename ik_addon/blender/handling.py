@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -45,8 +46,12 @@ def held_channels(
     scale: tuple[str, ...] = ()
     if chain.solver != "AIM":
         switched = "limit_mode" in animated
-        if chain.limit_mode == "MOVE_ROOT" or (switched and chain.move_bone):
+        if chain.limit_mode == "MOVE_ROOT":
             location = (moved_bone(ob, chain, bones, in_the_way),)
+        elif switched:
+            # On another frame the mode may be another one; a bone that cannot move is refused there.
+            with suppress(ChainError):
+                location = (moved_bone(ob, chain, bones, in_the_way),)
         if chain.limit_mode == "STRETCH" or switched:
             scale = _stretched(ob, chain, bones)
     return HeldChannels(rotation, location, scale)

@@ -127,7 +127,10 @@ def read(
             vectors.append(row[None])
         fk_vectors.append(tuple(vectors))
     settings = _settings(plan, rigs, seen)
-    around = neighbouring_locations(rigs, seen, depsgraph, settings) if plan.stage.moves else {}
+    around: dict[str, np.ndarray] = {}
+    if plan.stage.moves:
+        moves = [chain.handling == "MOVE_ROOT" for chain in plan.stage.chains]
+        around = neighbouring_locations(rigs, seen, depsgraph, settings, moves)
     smooth_targets(rigs, seen, depsgraph, settings)
     settings.update(around)
     batch = Batch(
@@ -161,11 +164,12 @@ def stack(readings: Sequence[Reading]) -> Reading:
 
 def _stacked_neighbours(batches: Sequence[Batch]) -> dict[str, np.ndarray]:
     """Where targets are on frames around each; those beyond a frame's own `move_frames` do not count."""
-    counts = np.array([int(b.settings.get("move_frames", np.zeros(1, int))[0]) for b in batches])
-    if not counts.any():
+    if not any("move_frames" in batch.settings for batch in batches):
         return {}
+    still = np.zeros(batches[0].settings["influence"].shape, int)
+    counts = np.concatenate([batch.settings.get("move_frames", still) for batch in batches])
     locations = []
-    for batch, count in zip(batches, counts.tolist(), strict=True):
+    for batch, count in zip(batches, counts.max(axis=1).tolist(), strict=True):
         here = batch.settings["target_location"][:, :, None]
         missing = np.repeat(here, counts.max() - count, axis=2)
         locations.append(

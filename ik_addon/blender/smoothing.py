@@ -44,6 +44,7 @@ class _Target(NamedTuple):
     offset: Motion
     carrier: Carrier | None
     half_width: int = 0
+    smooth_frames: int = 0
 
 
 @dataclass(frozen=True)
@@ -106,27 +107,34 @@ def neighbouring_locations(
     seen: Sequence[bpy.types.Object],
     depsgraph: bpy.types.Depsgraph,
     settings: dict[str, np.ndarray],
+    moves_bone: Sequence[bool],
 ) -> dict[str, np.ndarray]:
-    """Where targets are on the frames around, as Move Smooth asks for, in the space of the present frame.
+    """Where smoothed targets are on the frames around, as Move Smooth asks for, in the space of the
+    present frame.
 
-    Arguments as in `smooth_targets`, the settings not smoothed yet.
+    Args:
+        rigs, seen, depsgraph, settings: as in `smooth_targets`, not smoothed yet.
+        moves_bone: ``(chains,)`` which of them move a bone.
 
     Returns:
-        `move_location` ``(1, chains, 2n + 1, 3)`` on the frames -n to n, and `move_frames` ``(1,)``
-        with n; nothing where none moves.
+        `move_location` ``(1, chains, 2N + 1, 3)`` on the frames -N to N, and `move_frames`
+        ``(1, chains)``: how many of them count; nothing where none moves.
     """
     at = Frame(depsgraph)
-    found = list(_targets(rigs, seen, settings, ("move_smooth",), at))
+    found = [t for t in _targets(rigs, seen, settings, ("move_smooth",), at) if moves_bone[t.place]]
     if not found:
         return {}
     half_width = max(target.half_width for target in found)
     places = np.array([target.place for target in found])
+    counts = np.zeros((1, len(moves_bone)), int)
+    counts[0, places] = [target.half_width for target in found]
     location, rotation = (settings[name][0, places] for name in ("target_location", "target_rotation"))
+    smooth = [target.smooth_frames for target in found]
     out = np.repeat(settings["target_location"][:, :, None], 2 * half_width + 1, axis=2)
     for k in range(2 * half_width + 1):
-        change = _change(found, at.now, k - half_width)
+        change = _change(found, at.now, k - half_width, smooth)
         out[0, places, k] = change.smoothed(location, rotation)[0]
-    return {"move_location": out, "move_frames": np.array([half_width])}
+    return {"move_location": out, "move_frames": counts}
 
 
 def at_present(
@@ -246,12 +254,20 @@ def _target(
         carrier = of_carrier(evaluated, named.target, named.subtarget, half_width, has_offset, at)
     if carrier is None and offset is STILL:
         return None
-    return _Target(index, offset, carrier, half_width)
+    return _Target(index, offset, carrier, half_width, chain.smooth_frames)
 
 
-def _change(targets: Sequence[_Target], now: float, step: int | None = None) -> Change:
-    """What smoothing does to targets; with a step, what brings them to where they are on another frame."""
-    move, turn = _moved([target.offset for target in targets], now, step)
+def _change(
+    targets: Sequence[_Target], now: float, step: int | None = None, smooth: Sequence[int] = ()
+) -> Change:
+    """What smoothing does to targets.
+
+    Args:
+        step: instead, what brings them to where they are so many frames later, smoothed by `smooth`
+            frames to each side.
+    """
+    widths = smooth or [0] * len(targets)
+    move, turn = _moved([target.offset for target in targets], now, step, widths)
     count = len(targets)
     inside, orient = np.tile(np.eye(4), (count, 1, 1)), np.tile(STILL.row, (count, 1))
     carried = [(place, target.carrier) for place, target in enumerate(targets) if target.carrier]
@@ -262,19 +278,24 @@ def _change(targets: Sequence[_Target], now: float, step: int | None = None) -> 
         basis, scale, world, armature = (
             np.array([getattr(carrier, name) for carrier in carriers]) for name in names
         )
-        inside[places] = inner_change(basis, scale, *_moved([c.motion for c in carriers], now, step))
+        motions, narrow = [c.motion for c in carriers], [widths[place] for place in places]
+        inside[places] = inner_change(basis, scale, *_moved(motions, now, step, narrow))
         orient[places] = orientation_change(affine_inverse(armature) @ world, inside[places])
     return Change(move, turn, inside, orient)
 
 
-def _moved(motions: Sequence[Motion], now: float, step: int | None) -> tuple[np.ndarray, np.ndarray]:
+def _moved(
+    motions: Sequence[Motion], now: float, step: int | None, smooth: Sequence[int]
+) -> tuple[np.ndarray, np.ndarray]:
     """What smoothing, or a step to another frame, adds to locations ``(m, 3)`` and rotations ``(m, 4)``."""
     move, turn = np.zeros((len(motions), 3)), np.tile(STILL.row, (len(motions), 1))
-    for half_width in {motion.half_width for motion in motions if motion.half_width}:
+    widths = [(motion.half_width, width) for motion, width in zip(motions, smooth, strict=True)]
+    for half_width, width in {pair for pair in widths if pair[0]}:
+        same = [place for place, pair in enumerate(widths) if pair == (half_width, width)]
         frames = [now + k for k in range(-half_width, half_width + 1)]
         if step is not None:
-            frames = [now, now + min(max(step, -half_width), half_width)]
-        same = [place for place, motion in enumerate(motions) if motion.half_width == half_width]
+            there = now + min(max(step, -half_width), half_width)
+            frames = [now, *(there + k for k in range(-width, width + 1))]
         moving = [place for place in same if motions[place].moves]
         if moving:
             samples = [_sampled(motions[place].location, (0.0, 0.0, 0.0), frames) for place in moving]

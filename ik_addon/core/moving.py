@@ -15,8 +15,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from . import limb
+from .job import Status
 from .reaching import ON_TARGET, Task, chain_length, flat_way, reach, solve_limb, task_of
-from .shift import balanced_shift, hull, limited_shift
+from .shift import EASE_IN, balanced_shift, hull, limited_shift
 from .skeleton import parent_transform
 from .stage import Group, Pull
 from .transforms import affine_inverse, dot, length, transform_vector
@@ -84,21 +85,26 @@ class Say:
         if early is None:
             return asked
         step, way = asked - early, self.centers - early[:, None]
-        needed = length(self.centers - asked[:, None])
-        # |way - t step| = needed at t = 1 and where t is the product of both roots.
+        # A chain that has not come to its soft zone needs nothing.
+        onset = (1.0 - np.clip(np.maximum(self.softness, EASE_IN), 0.0, 1.0)) * self.outer
+        needed = np.maximum(length(self.centers - asked[:, None]), onset)
+        # The smaller t with |way - t step| = needed: from there on a target is near enough.
         over = np.where(self.weight > 0.0, dot(way, way) - needed**2, 0.0)
-        size = dot(step, step)[:, None]
-        share = np.clip(over / np.where(size > 0.0, size, 1.0), 0.0, 1.0).max(axis=1)
-        return early + share[:, None] * step
+        along = dot(way, step[:, None])
+        bottom = along + np.sqrt(np.maximum(along**2 - over * dot(step, step)[:, None], 0.0))
+        share = np.where(over > 0.0, over / np.where(bottom > 0.0, bottom, 1.0), 0.0)
+        return early + np.clip(share, 0.0, 1.0).max(axis=1)[:, None] * step
 
     def _early(self) -> np.ndarray | None:
         """What the targets on the frames around ask for, ``(F, 3)``, if any. It starts before a target is
         out of reach, and ends after it."""
         if self.around is None or self.counts is None:
             return None
-        chains = (self.outer, self.softness, self.weight)
-        steps = [balanced_shift(self.around[:, :, k], *chains) for k in range(self.around.shape[2])]
-        asked, middle = np.stack(steps, axis=1), self.around.shape[2] // 2
+        frames, chains, steps, _ = self.around.shape
+        rows = np.swapaxes(self.around, 1, 2).reshape(frames * steps, chains, 3)
+        spread = (np.repeat(values, steps, axis=0) for values in (self.outer, self.softness, self.weight))
+        asked = balanced_shift(rows, *spread).reshape(frames, steps, 3)
+        middle = steps // 2
         out = asked[:, middle].copy()
         for count in np.unique(self.counts[self.counts > 0]).tolist():
             at = self.counts == count
@@ -146,10 +152,20 @@ def _say(work: Work, pull: Pull) -> Say:
     way, around, outer, softness, weight, largest = (
         np.concatenate(part, axis=1) for part in zip(*parts, strict=True)
     )
-    counts = work.batch.settings.get("move_frames")
+    counts = _window(work, pull)
     rig = work.stage.rig_of_bone[work.stage.posed[pull.slot]]
     world = work.objects[:, rig, :3, :3]
     return Say(way, around if counts is not None else None, counts, outer, softness, weight, largest, world)
+
+
+def _window(work: Work, pull: Pull) -> np.ndarray | None:
+    """How many frames to each side count for a bone ``(F,)``: the most that one of its chains asks for."""
+    asked = work.batch.settings.get("move_frames")
+    if asked is None:
+        return None
+    numbers = np.concatenate([group.chains[columns] for group, columns in pull.chains])
+    counts: np.ndarray = asked[:, numbers].max(axis=1)
+    return counts if counts.any() else None
 
 
 def _ways(work: Work, task: Task) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -177,7 +193,7 @@ def _shift_bone(work: Work, slot: int, shift: np.ndarray) -> None:
     work.basis[:, slot, :3, 3] += local
     work.local[:, slot] = work.stage.offset[slot] @ work.basis[:, slot]
     work.shift[slot] = shift
-    work.moved[:, slot] = True
+    work.moved[:, slot] = (shift != 0.0).any(axis=-1)
 
 
 def close_gaps(work: Work, pulls: Sequence[Pull], said: dict[int, Say], before: np.ndarray) -> None:
@@ -191,7 +207,7 @@ def close_gaps(work: Work, pulls: Sequence[Pull], said: dict[int, Say], before: 
         say, found = _say_of_gaps(work, pull, said[pull.slot])
         if not found.any():
             continue
-        shift = np.where(found[:, None], say.allowed(say.wanted()), work.shift[pull.slot])
+        shift = np.where(found[:, None], say.shared()[0], work.shift[pull.slot])
         scale = max(float(goal.size.max()) for goal in _goals(work, pull))
         if np.abs(shift - work.shift[pull.slot]).max() <= MEANT * scale:
             continue
@@ -214,10 +230,16 @@ def _say_of_gaps(work: Work, pull: Pull, say: Say) -> tuple[Say, np.ndarray]:
     for (group, columns), goal in zip(pull.chains, _goals(work, pull), strict=True):
         at = slice(first, first + len(columns))
         first = at.stop
-        if goal.gap is None or (group.limits is None and group.example.solver != "THREE_BONE"):
+        if goal.gap is None or goal.bound is None:
+            continue
+        may_help = goal.bound[:, columns]
+        if group.example.solver == "THREE_BONE":
+            # How far such a limb reaches was an estimate.
+            may_help = may_help | (goal.status[:, columns] != Status.TARGET_NEAR)
+        if not may_help.any():
             continue
         gap = flat_way(group, goal.gap[:, columns])
-        off = (length(gap) > ON_TARGET * goal.size[:, columns]) & (goal.weight[:, columns] > 0.0)
+        off = may_help & (length(gap) > ON_TARGET * goal.size[:, columns]) & (goal.weight[:, columns] > 0.0)
         asked = now[:, None] + goal.weight[:, columns, None] * gap
         centers[:, at] = np.where(off[..., None], asked, centers[:, at])
         outer[:, at] = np.where(off, 0.0, outer[:, at])

@@ -38,6 +38,8 @@ def solve(stage: Stage, batch: Batch, bend_path: carried.BendPath | None = None)
     for number, (groups, pulls) in enumerate(zip(stage.groups, stage.pulls, strict=True)):
         if number:
             repose(work)
+        if stage.stretches:
+            work.scale_before = work.scale.copy()
         said = move_bones(work, pulls)
         before = work.rotation.copy() if pulls else work.rotation
         for group in groups:
@@ -82,8 +84,14 @@ def _hold_lost_chains(work: Work) -> None:
     batch = work.batch
     work.rotation = np.where(lost_bones[..., None], batch.rotation, work.rotation)
     work.changed &= ~lost_bones
-    work.location = np.where(np.isfinite(work.location), work.location, batch.location)
-    work.scale = np.where(np.isfinite(work.scale), work.scale, batch.scale)
+    for values, fk, changed in (
+        (work.location, batch.location, work.moved),
+        (work.scale, batch.scale, work.scaled),
+    ):
+        lost_rows = ~np.isfinite(values).all(axis=-1)
+        if lost_rows.any():
+            values[lost_rows] = fk[lost_rows]
+            changed &= ~lost_rows
 
 
 def _solve_group(work: Work, group: Group) -> None:

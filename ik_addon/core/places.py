@@ -13,6 +13,7 @@ import numpy as np
 from . import limb
 from .shift import EASE_OUT
 from .stage import Group, Stage
+from .stretch import stretched_reach
 from .transforms import (
     affine_inverse,
     length,
@@ -101,7 +102,7 @@ def _reach(fk: Work, work: Work, group: Group) -> tuple[np.ndarray, np.ndarray]:
         _, outer = _limb_from(group, _world_joints(fk, group))
     reach = outer * (1.0 - settings["softness"][:, pick])
     if handling == "STRETCH":
-        reach = outer * (1.0 + settings["stretch_max"][:, pick])
+        reach = outer * stretched_reach(settings["stretch_max"][:, pick], settings["softness"][:, pick])
     if handling == "MOVE_ROOT":
         # On the last part of its way the root eases out.
         reach = reach + (1.0 - EASE_OUT) * settings["move_max"][:, pick]

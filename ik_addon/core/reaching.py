@@ -69,7 +69,7 @@ class Answer:
 
 def task_of(work: Work, group: Group) -> Task:
     """The targets of a group as the pose stands."""
-    settings = {n: values[:, group.pick] for n, values in work.batch.settings.items() if n != "move_frames"}
+    settings = {name: values[:, group.pick] for name, values in work.batch.settings.items()}
     spaces = spaces_of(work, group.target, group.rig)
     target = transform_point(spaces, settings["target_location"])
     example = group.example
@@ -129,7 +129,7 @@ def reach(work: Work, task: Task) -> Goal:
         out = length(flat_way(group, target - joints[:, :, 0])) > growth * size * (1.0 + REACHED)
         eased_away = (solver_ok | out) & (length(target - eased) > ON_TARGET * size)
         status = np.where(eased_away, Status.TARGET_FAR, status)
-    return Goal(group, target, task.orientation, growth * size, status, weight, gap)
+    return Goal(group, target, task.orientation, growth * size, status, weight, gap, answer.bound)
 
 
 def chain_length(joints: np.ndarray) -> np.ndarray:
@@ -240,9 +240,10 @@ def _stretch_on(
     set_channels(work, group, first.solved)
     kept_gap = length(joints_of(work, group)[:, :, -1] - target)
     set_channels(work, group, work.rotation[:, group.written])
-    again = _answer(work, task, target, more * size)
+    grown = more > growth
+    again = _answer(work, task, np.where(grown[..., None], target, eased), more * size)
     gap = length(joints_of(work, group)[:, :, -1] - target)
-    keep = kept_gap <= gap + ON_TARGET * size
+    keep = ~grown | (kept_gap <= gap + ON_TARGET * size)
     solved = np.where(keep[..., None, None], first.solved, again.solved)
     set_channels(work, group, solved)
     status = np.where(keep, first.status, again.status)

@@ -35,7 +35,7 @@ EASE_OUT, EASE_IN = 0.25, 0.02
 STIFF = float(np.exp(-18.0))
 # The lines are made steep step by step, each time from the place found before: Newton's method
 # is lost where they are steep at once.
-STAGES = tuple(float(np.exp(-k)) for k in (3.0, 6.0, 9.0, 12.0, 15.0)) + (STIFF,)
+STAGES = (float(np.exp(-4.0)), float(np.exp(-8.0)), float(np.exp(-13.0)), STIFF)
 STEPS = 20
 # The place is found when it moves by less than this fraction of the distances.
 SETTLED = 1e-11
@@ -94,13 +94,29 @@ def balanced_shift(
     pulled = np.flatnonzero(((distance > outer - zone) & (weight > 0.0)).any(axis=1))
     if not len(pulled):
         return shift
-    if centers.shape[1] == 1 and (weight[pulled] == 1.0).all():
-        far, reach, soft = distance[pulled, 0], outer[pulled, 0], np.maximum(softness[pulled, 0], EASE_IN)
-        left = np.where(reach > 0.0, soft_distance(far, reach, soft), 0.0)
-        shift[pulled] = centers[pulled, 0] * (1.0 - left / far)[:, None]
-        return shift
-    shift[pulled] = _minimum(centers[pulled], outer[pulled], zone[pulled], weight[pulled])
+    chains = (centers[pulled], outer[pulled], zone[pulled], weight[pulled])
+    shift[pulled], is_alone = _of_one(*chains, np.maximum(softness[pulled], EASE_IN))
+    together = np.flatnonzero(~is_alone)
+    if len(together):
+        shift[pulled[together]] = _minimum(*(values[together] for values in chains))
     return shift
+
+
+def _of_one(
+    centers: np.ndarray, outer: np.ndarray, zone: np.ndarray, weight: np.ndarray, softness: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """The shift for one chain where no other one pulls then, in closed form; and where that is so."""
+    distance = length(centers)
+    left = np.where(outer > 0.0, soft_distance(distance, outer, softness), 0.0)
+    alone = centers * (1.0 - left / np.where(distance > 0.0, distance, 1.0))[..., None]
+    # [row, one that pulls, other]: how far the other's target is then.
+    apart = length(centers[:, None] - alone[:, :, None])
+    quiet = (apart <= (outer - zone)[:, None]) | (weight == 0.0)[:, None]
+    own = np.eye(centers.shape[1], dtype=bool)
+    pulls = (weight == 1.0) & (distance > outer - zone)
+    fits = (quiet | own).all(axis=2) & pulls
+    first = np.argmax(fits, axis=1)
+    return alone[np.arange(len(alone)), first], fits.any(axis=1)
 
 
 def _minimum(centers: np.ndarray, outer: np.ndarray, zone: np.ndarray, weight: np.ndarray) -> np.ndarray:

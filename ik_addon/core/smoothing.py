@@ -80,13 +80,27 @@ def rotation_change(samples: np.ndarray) -> np.ndarray:
 
 
 def location_step(samples: np.ndarray) -> np.ndarray:
-    """What leads from the first of two locations ``(..., 2, 3)`` to the second."""
-    return samples[..., 1, :] - samples[..., 0, :]
+    """What leads from a location to a smoothed one on another frame.
+
+    Args:
+        samples: ``(..., 1 + 2n + 1, 3)`` the present one, and those on the frames -n to n about the other.
+    """
+    there = samples[..., 1:, :]
+    centre = there[..., there.shape[-2] // 2, :]
+    return centre - samples[..., 0, :] + location_change(there)
 
 
 def rotation_step(samples: np.ndarray) -> np.ndarray:
-    """The turn that leads from the first of two rotations ``(..., 2, 4)`` to the second, in its frame."""
-    return quaternion_multiply(quaternion_conjugate(samples[..., 0, :]), samples[..., 1, :])
+    """The turn that leads from a rotation to a smoothed one on another frame, in the frame of the first.
+
+    Args:
+        samples: ``(..., 1 + 2n + 1, 4)`` unit quaternions as in `location_step`.
+    """
+    there = samples[..., 1:, :]
+    centre = quaternion_multiply(
+        quaternion_conjugate(samples[..., 0, :]), there[..., there.shape[-2] // 2, :]
+    )
+    return quaternion_multiply(centre, rotation_change(there))
 
 
 def inner_change(basis: np.ndarray, scale: np.ndarray, move: np.ndarray, turn: np.ndarray) -> np.ndarray:

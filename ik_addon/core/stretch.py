@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from .reach import soft_distance
 from .skeleton import InheritScale, Skeleton
 from .transforms import dot
 
@@ -42,7 +43,7 @@ def stretched_bones(
     own = set(bones)
     children = {bone: np.flatnonzero(skeleton.parents == bone).tolist() for bone in bones}
     below = [child for bone in bones for child in children[bone] if child not in own]
-    hanging = [c for c in children[bones[-1]] if c == end or _apart(skeleton, bones[-1], c) <= AT_TIP]
+    hanging = [c for c in children[bones[-1]] if _hangs_on_tip(skeleton, bones[-1], end, c)]
     inherited = [*bones[1:], *below]
     joints = (*bones, end) if end >= 0 else bones
     axis = ALONG if _grows_along(skeleton, inherited) and _in_line(skeleton, joints) else UNIFORM
@@ -54,6 +55,15 @@ def stretched_bones(
         if skeleton.inherit_scale[bone] not in STOPS:
             powers[bone] = (-axis[0], -axis[1], -axis[2])
     return powers
+
+
+def _hangs_on_tip(skeleton: Skeleton, last: int, end: int, child: int) -> bool:
+    """A child of the last bone starts at the tip, the head of the end bone or the last bone's tail."""
+    if end < 0:
+        return _apart(skeleton, last, child) <= AT_TIP
+    apart = np.linalg.norm(skeleton.rest[child, :3, 3] - skeleton.rest[end, :3, 3])
+    size = np.linalg.norm(skeleton.rest[end, :3, 3] - skeleton.rest[last, :3, 3])
+    return bool(apart <= AT_TIP * size)
 
 
 def _grows_along(skeleton: Skeleton, inherited: list[int]) -> bool:
@@ -87,6 +97,20 @@ def ratio(distance: np.ndarray, reached: np.ndarray) -> np.ndarray:
     """
     wanted = distance / np.where(reached > 0.0, reached, 1.0)
     return np.maximum(np.where(reached > 0.0, wanted, 1.0), 1.0)
+
+
+def stretched_reach(largest: np.ndarray, softness: np.ndarray) -> np.ndarray:
+    """The furthest distance of a target that a chain of length 1 still reaches by growing ``(...)``.
+
+    Growth closes the gap that softness leaves, too: it is the d with d / soft(d) = 1 + largest, found
+    by bisection. Both arguments are fractions of the length.
+    """
+    low, high = np.full(largest.shape, 1e-3), 1.0 + largest
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        within = middle <= (1.0 + largest) * soft_distance(middle, np.ones(middle.shape), softness)
+        low, high = np.where(within, middle, low), np.where(within, high, middle)
+    return low
 
 
 def ratio_from(way: np.ndarray, first: np.ndarray, part: np.ndarray) -> np.ndarray:

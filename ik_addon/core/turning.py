@@ -120,13 +120,14 @@ def set_channels(work: Work, group: Group, rotation: np.ndarray) -> None:
 
 
 def grow(work: Work, group: Group, ratio: np.ndarray) -> None:
-    """Bring the scale channels of a group's chains to ratios ``(F, m)`` of FK, and pose them."""
+    """Bring the scale channels of a group's chains to ratios ``(F, m)`` of what they were before the
+    wave, in FK or as chains below have left them, and pose them."""
     growth = group.growth
     assert growth is not None, "the group does not stretch"
     slots = growth.slots
     factor = ratio[:, growth.rows, None] ** growth.powers
-    work.scale[:, slots] = work.batch.scale[:, slots] * factor
-    work.scaled[:, slots] = True
+    work.scale[:, slots] = work.scale_before[:, slots] * factor
+    work.scaled[:, slots] = (work.scale[:, slots] != work.batch.scale[:, slots]).any(axis=-1)
     linear = quaternion_to_matrix(work.rotation[:, slots]) * work.scale[:, slots][..., None, :]
     work.basis[:, slots, :3, :3] = linear
     work.local[:, slots] = work.stage.offset[slots] @ work.basis[:, slots]

@@ -35,7 +35,7 @@ class Batch:
             offset_yaw, softness, share, share_max, lean, aim_offset, aim_limit, aim_damping,
             move_max, stretch_max. Where bones start to move early also move_location
             ``(F, chains, 2N + 1, 3)``, target_location on the frames -N to N around each, and
-            move_frames ``(F,)``: how many to each side count, at most N.
+            move_frames ``(F, chains)``: how many to each side count, at most N.
     """
 
     pose: np.ndarray
@@ -100,6 +100,7 @@ class Work:
     moved: np.ndarray
     scale: np.ndarray
     scaled: np.ndarray
+    scale_before: np.ndarray
     residual: np.ndarray
     status: np.ndarray
     tip: np.ndarray
@@ -117,7 +118,8 @@ class Goal:
     Attributes:
         place: ``(F, m, 3)``; orientation: ``(F, m, 3, 3)`` or None; size: ``(F, m)`` lengths
             that a gap is compared with; status: ``(F, m)`` of the solver; weight: influence.
-        gap: ``(F, m, 3)`` from the tip at full influence to the target, where chains shift bones.
+        gap: ``(F, m, 3)`` from the tip at full influence to the target, where chains shift bones;
+            bound: ``(F, m)`` where a joint limit keeps it away.
     """
 
     group: Group
@@ -127,6 +129,7 @@ class Goal:
     status: np.ndarray
     weight: np.ndarray
     gap: np.ndarray | None = None
+    bound: np.ndarray | None = None
 
 
 def start(stage: Stage, batch: Batch) -> Work:
@@ -151,6 +154,7 @@ def start(stage: Stage, batch: Batch) -> Work:
         moved=np.zeros(batch.rotation.shape[:2], bool),
         scale=batch.scale.copy() if stage.stretches else batch.scale,
         scaled=np.zeros(batch.rotation.shape[:2], bool),
+        scale_before=batch.scale,
         residual=np.zeros((frames, chains)),
         status=np.empty((frames, chains), np.int8),
         tip=np.zeros((frames, chains, 3)),
