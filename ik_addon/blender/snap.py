@@ -114,10 +114,17 @@ def fk_to_ik(ob: bpy.types.Object, index: int, scene: bpy.types.Scene) -> Snap:
         ChainError: before anything is changed.
     """
     with _looking(ob, index) as view:
-        return _fk_to_ik(view, scene)
+        names = _fk_to_ik(view, scene)
+        handling = view.plan.stage.chains[view.number].handling
+    if handling == "ACCEPT" or not names:
+        return Snap(names, 0.0, 0.0)
+    # Solved on top of its own pose, a chain in its soft zone moves or grows a little more.
+    with _looking(ob, index) as view:
+        return Snap(names, *_difference(view, view.solved(influence=0.0), view.solved(influence=1.0)))
 
 
-def _fk_to_ik(view: _View, scene: bpy.types.Scene) -> Snap:
+def _fk_to_ik(view: _View, scene: bpy.types.Scene) -> list[str]:
+    """Write the solved pose to FK; the names of the bones that changed."""
     ob, rig = view.ob, view.rig
     fk = view.reading.fk[:, view.rows]
     solution = view.solved(influence=1.0)
@@ -138,7 +145,7 @@ def _fk_to_ik(view: _View, scene: bpy.types.Scene) -> Snap:
     names = [bone.name for bone in bones]
     names.extend(name for name in _snap_vectors(view, solution, scene) if name not in names)
     ob.update_tag()
-    return Snap(names, 0.0, 0.0)
+    return names
 
 
 def _snap_vectors(view: _View, solution: Solution, scene: bpy.types.Scene) -> list[str]:
@@ -252,8 +259,13 @@ def _joints(view: _View, fk: Solution) -> np.ndarray:
 
 
 def _unsoftened_tip(view: _View, fk: Solution) -> np.ndarray:
-    """The tip, or with softness the point beyond it that is eased to the tip."""
+    """The tip, or with softness the point beyond it that is eased to the tip.
+
+    A chain that moves a bone or stretches closes the gap of softness: its target is the tip.
+    """
     joints, compiled = _joints(view, fk), view.plan.stage.chains[view.number]
+    if compiled.handling != "ACCEPT":
+        return joints[-1]
     root, outer = joints[0], length(joints[1:] - joints[:-1]).sum()
     if compiled.solver == "THREE_BONE":
         root, outer = limb.reach_of(joints, compiled.limb_mode)

@@ -26,6 +26,10 @@ keyed where they are animated or with auto-keying on"""
         done = snap.fk_to_ik(ob, self.index(ob), context.scene)
         if not done.changed:
             self.report({"INFO"}, "FK is at the solved pose already")
+        elif done.offset > OFFSET or done.angle > ANGLE:
+            apart = f"{length_text(done.offset)} and {math.degrees(done.angle):.2f}°"
+            text = f"FK is at the solved pose; the chain moves it on by {apart}: mute it to keep the pose"
+            self.report({"WARNING"}, text)
 
 
 class IKCHAIN_OT_snap_ik(ChainOperator, bpy.types.Operator):

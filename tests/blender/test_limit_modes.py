@@ -101,8 +101,7 @@ def test_the_hips_follow_a_foot_and_the_other_foot_stays_planted():
     assert tuple(ob.pose.bones["hips"].location) == (0.0, 0.0, 0.0)
 
 
-@pytest.mark.parametrize("order", ["lr", "rl"])
-def test_two_feet_share_the_hips_in_any_order(order):
+def shared_hips(order):
     ob = body()
     goals = {
         "l": world_head(ob, "foot.l") + [0.5, 0.1, -0.05],
@@ -112,10 +111,11 @@ def test_two_feet_share_the_hips_in_any_order(order):
         leg(ob, side, goals[side], limit_mode="MOVE_ROOT", move_bone="hips")
     for side in order:
         assert np.linalg.norm(world_head(ob, f"foot.{side}") - goals[side]) < 1e-4
-    hips = world_head(ob, "hips")
-    shared = getattr(test_two_feet_share_the_hips_in_any_order, "hips", hips)
-    test_two_feet_share_the_hips_in_any_order.hips = shared
-    assert np.abs(hips - shared).max() < 1e-6
+    return world_head(ob, "hips")
+
+
+def test_two_feet_share_the_hips_in_any_order():
+    assert np.abs(shared_hips("lr") - shared_hips("rl")).max() < 1e-6
 
 
 @pytest.mark.parametrize("scale", [0.01, 1.0, 3.0])
@@ -401,10 +401,31 @@ def test_fk_takes_the_pose_with_location_and_scale(mode):
     far = world_head(ob, "foot.l") + [0.4, 0.0, -0.2]
     leg(ob, "l", far, limit_mode=mode, move_bone="hips", stretch_max=1.0)
     before = poses(ob, [1])
-    snap.fk_to_ik(ob, 0, bpy.context.scene)
+    done = snap.fk_to_ik(ob, 0, bpy.context.scene)
     ob.ik_chains[0].mute = True
     update()
     assert np.abs(poses(ob, [1]) - before).max() < 1e-5
+    # What the chain would add on top is told.
+    ob.ik_chains[0].mute = False
+    update()
+    after = poses(ob, [1])
+    joints = [ob.pose.bones.find(f"{part}.l") for part in ("thigh", "shin", "foot")]
+    moved = np.linalg.norm(after[0, joints, :3, 3] - before[0, joints, :3, 3], axis=1).max()
+    assert done.offset == pytest.approx(moved, abs=2e-5)
+
+
+@pytest.mark.parametrize("mode", ["MOVE_ROOT", "STRETCH"])
+def test_the_target_takes_the_fk_tip_with_softness_too(mode):
+    ob = body()
+    leg(ob, "l", (0, 0, 0), limit_mode=mode, move_bone="hips", stretch_max=1.0, softness=0.05)
+    before = world_head(ob, "foot.l")
+    ob.ik_chains[0].mute = True
+    update()
+    tip = world_head(ob, "foot.l")
+    assert np.linalg.norm(before - tip) > 0.1
+    ob.ik_chains[0].mute = False
+    snap.ik_to_fk(ob, 0, bpy.context.scene)
+    np.testing.assert_allclose(ob.ik_chains[0].target_location, tip, atol=1e-5)
 
 
 def test_the_settings_take_part_in_the_configuration(tmp_path: Path):

@@ -138,6 +138,21 @@ def test_motion_blur_sees_the_poses_between_the_frames(scene: bpy.types.Scene, t
     assert np.array_equal(picture(scene, 2, tmp_path), still)
 
 
+@pytest.mark.parametrize("mode", ["MOVE_ROOT", "STRETCH"])
+def test_rendered_legs_that_are_too_short_reach(scene: bpy.types.Scene, tmp_path: Path, mode: str) -> None:
+    """On frames 1 and 3 the target is out of reach by 4 and 2 pixels, were nothing to move or stretch."""
+    rig = next(ob for ob in bpy.data.objects if ob.type == "ARMATURE")
+    for curve in curves_of(bpy.data.objects["Goal"]):
+        for key in curve.keyframe_points:
+            key.co.y += {0: 0.5, 1: 0.0, 2: -0.2}[curve.array_index]
+        curve.update()
+    chain = rig.ik_chains["leg"]
+    chain.limit_mode, chain.move_max, chain.stretch_max = mode, 2.0, 1.0
+    for frame in (3, 1, 2, 1):
+        light = picture(scene, frame, tmp_path)
+        assert abs(height(light) - (HEIGHTS[frame] - 0.2)) < 0.5 * WIDTH / SIZE, frame
+
+
 def rows_lit(light: np.ndarray) -> int:
     return int((light.sum(axis=1) > 0.02 * light.sum()).sum())
 

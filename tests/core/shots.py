@@ -55,9 +55,7 @@ def build(bones, chains, carriers=None, rigs=1):
     carriers = np.full(rigs, -1) if carriers is None else np.array(carriers)
     reads = []
     for chain in chains:
-        looked_at = [*chain.bones, chain.end] + [
-            s.index for s in (chain.target, chain.pole) if s.kind == stage.BONE
-        ]
+        looked_at = [*chain.written] + [s.index for s in (chain.target, chain.pole) if s.kind == stage.BONE]
         looked_at += [carriers[s.index] for s in (chain.target, chain.pole) if s.kind == stage.OBJECT]
         reads.append(frozenset().union(*(above(b) for b in looked_at if b >= 0)))
     writes = [frozenset(chain.written) for chain in chains]

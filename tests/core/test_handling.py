@@ -243,30 +243,25 @@ def twins(rng):
     )
 
 
-@pytest.mark.parametrize("swap", [False, True])
-def test_chains_that_pull_the_same_bone_are_both_served(swap):
+def test_chains_that_pull_the_same_bone_are_both_served_in_any_order():
     rng = np.random.default_rng(10)
     bones = twins(rng)
     left = replace(PULLING, name="left")
     right = replace(PULLING, name="right", bones=(6, 7), end=8)
     shot = Shot(rng, bones)
     shot.objects = shot.objects[:, :1]
-    way = np.array([0.0, 1.0, 0.2])
-    one = heads(shot.pose())[:, 0] + way * reach_of(shot.pose())[:, None] * 1.2
-    two = (
-        heads(shot.pose(), [6, 7, 8])[:, 0]
-        + [0.3, 0.9, 0.0] * reach_of(shot.pose(), [6, 7, 8])[:, None] * 1.1
-    )
-    chains, targets = ([left, right], [one, two]) if not swap else ([right, left], [two, one])
-    scene = stage_of(bones, chains)
-    solution = pipeline.solve(scene, shot.batch(scene, target_location=np.stack(targets, axis=1)))
-    pose = shot.solved_pose(scene, solution)
-    assert length(pose[:, HAND, :3, 3] - one).max() < 1e-6
-    assert length(pose[:, 8, :3, 3] - two).max() < 1e-6
-    shift = pose[:, HIPS, :3, 3] - shot.pose()[:, HIPS, :3, 3]
-    if not hasattr(test_chains_that_pull_the_same_bone_are_both_served, "first"):
-        test_chains_that_pull_the_same_bone_are_both_served.first = shift
-    np.testing.assert_allclose(shift, test_chains_that_pull_the_same_bone_are_both_served.first, atol=1e-12)
+    one = heads(shot.pose())[:, 0] + np.array([0.0, 1.2, 0.24]) * reach_of(shot.pose())[:, None]
+    size = reach_of(shot.pose(), [6, 7, 8])[:, None]
+    two = heads(shot.pose(), [6, 7, 8])[:, 0] + [0.33, 0.99, 0.0] * size
+    shifts = []
+    for chains, targets in (([left, right], [one, two]), ([right, left], [two, one])):
+        scene = stage_of(bones, chains)
+        solution = pipeline.solve(scene, shot.batch(scene, target_location=np.stack(targets, axis=1)))
+        pose = shot.solved_pose(scene, solution)
+        assert length(pose[:, HAND, :3, 3] - one).max() < 1e-6
+        assert length(pose[:, 8, :3, 3] - two).max() < 1e-6
+        shifts.append(pose[:, HIPS, :3, 3] - shot.pose()[:, HIPS, :3, 3])
+    np.testing.assert_allclose(*shifts, atol=1e-9)
 
 
 def stage_of(bones, chains):
@@ -369,3 +364,58 @@ def test_a_limb_of_three_bones_ends_at_its_largest_growth():
     assert (solution.status == Status.TARGET_FAR).all()
     assert (solution.residual < accepted.residual).all()
     assert shear(pose[:, :6, :3, :3]) < 1e-9
+
+
+def test_a_stretch_on_top_of_a_stretch_leaves_the_hand_its_size():
+    """The spine takes its growth back from the arm's root bone; the arm grows from there."""
+    rng = np.random.default_rng(21)
+    bones = skeleton(rng)
+    spine = stage.Chain("spine", 0, "FABRIK", (HIPS, SPINE), end=CHEST, target=LOCAL, limit_mode="STRETCH")
+    arm = stage.Chain("arm", 0, "TWO_BONE", (CHEST, UPPER), end=LOWER, target=LOCAL, limit_mode="STRETCH")
+    shot, scene = Shot(rng, bones), build(bones, [spine, arm])
+    high = beyond(shot, rng, 1.08, [HIPS, SPINE, CHEST])
+    reach = reach_of(shot.pose(), [CHEST, UPPER, LOWER])[:, None]
+    far = high + normalize(rng.normal(size=(FRAMES, 3))) * reach * 1.05
+    solution = pipeline.solve(scene, shot.batch(scene, target_location=np.stack([high, far], axis=1)))
+    pose = shot.solved_pose(scene, solution)
+    assert length(pose[:, CHEST, :3, 3] - high).max() < 1e-6
+    assert length(pose[:, LOWER, :3, 3] - far).max() < 1e-6
+    sizes = length(np.swapaxes(pose[..., :3, :3], -1, -2))
+    np.testing.assert_allclose(sizes[:, LOWER], 1.0, rtol=1e-9)
+    np.testing.assert_allclose(sizes[:, CHEST], 1.05, rtol=1e-6)
+    assert shear(pose[:, :6, :3, :3]) < 1e-9
+
+
+@pytest.mark.parametrize("mode", ["MOVE_ROOT", "STRETCH"])
+def test_a_frame_knows_of_no_other(mode):
+    rng = np.random.default_rng(22)
+    bones = skeleton(rng)
+    limits = (box(-1.2, 1.2), box(-0.5, 0.5))
+    chains = [replace(PULLING, limit_mode=mode, limits=limits)]
+    shot, scene = Shot(rng, bones), build(bones, chains)
+    target = beyond(shot, rng, rng.uniform(0.5, 1.4, FRAMES))
+    batch = shot.batch(scene, target_location=target[:, None], softness=0.05)
+    whole = pipeline.solve(scene, batch)
+    for frame in range(FRAMES):
+        one = slice(frame, frame + 1)
+        fields = {n: getattr(batch, n)[one] for n in ("pose", "objects", "location", "rotation", "scale")}
+        alone = pipeline.solve(
+            scene, pipeline.Batch(**fields, settings={n: v[one] for n, v in batch.settings.items()})
+        )
+        for name in ("rotation", "location", "scale", "residual"):
+            np.testing.assert_allclose(getattr(alone, name)[0], getattr(whole, name)[frame], atol=1e-9)
+
+
+def test_a_target_too_near_moves_nothing_whatever_the_limits():
+    rng = np.random.default_rng(23)
+    bones = skeleton(rng)
+    shot = Shot(rng, bones)
+    pose = shot.pose()
+    heads_now = heads(pose)
+    upper, lower = np.linalg.norm(np.diff(heads_now, axis=1), axis=-1).T
+    near = heads_now[:, 0] + [0.0, 0.0, 1.0] * (0.5 * np.abs(upper - lower))[:, None]
+    free, loose = (), (box(-3.1, 3.1), box(-3.1, 3.1))
+    for limits in (free, loose):
+        scene = build(bones, [replace(PULLING, limits=limits)])
+        solution, _ = solve(scene, shot, near)
+        np.testing.assert_array_equal(solution.location, shot.location[:, scene.posed])

@@ -89,7 +89,8 @@ def test_the_pulls_balance(served):
     pull = zone * np.log(zone / short) - zone + short
     pull += np.maximum(left - outer + STIFF * zone, 0.0) * (1.0 / STIFF - 1.0)
     total = (pull[..., None] * normalize(way)).sum(axis=1)
-    assert np.median(length(total - shift)) < 1e-5
+    # What is out of balance, as a distance: divided by how stiff the chains are there.
+    assert (length(total - shift) / (1.0 + (zone / short).max(axis=1))).max() < 1e-7
     if not served:
         cost = (np.maximum(left - outer, 0.0) ** 2).sum(axis=1)
         for _ in range(100):
@@ -111,14 +112,6 @@ def test_joint_limits_get_their_gap_closed():
     two = np.concatenate([gap, np.zeros((1, 1, 3))], axis=1)
     shift = shift_of(two, np.array([[0.0, 5.0]]))
     np.testing.assert_allclose(shift, gap[:, 0], atol=1e-6)
-
-
-def test_half_the_influence_asks_for_less_and_none_for_nothing():
-    center, outer = np.array([[[1.5, 0.0, 0.0]]]), np.ones((1, 1))
-    sizes = [shift_of(center, outer, 0.05, weight)[0, 0] for weight in (0.0, 1e-4, 0.5, 0.999, 1.0)]
-    assert sizes == sorted(sizes)
-    assert sizes[0] == 0.0
-    assert sizes[1] < 0.2 * sizes[-1] or sizes[1] < sizes[2]
 
 
 @pytest.mark.parametrize("count", [1, 2, 3])
