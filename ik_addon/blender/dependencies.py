@@ -64,6 +64,7 @@ class Dependencies:
         for cycle in order.cycles:
             names = [built[i].name for i in cycle]
             text = f"{names[0]}: the chain depends on itself: {' > '.join([*names, names[0]])}"
+            text += self._movers({built[i].name: shifts[i] for i in cycle})
             for i in cycle:
                 out[i] = replace(out[i], broken=out[i].broken or text)
         return out, order.waves
@@ -87,6 +88,14 @@ class Dependencies:
                         " update; use a parent, or one Child Of constraint on all axes at a fixed influence"
                     )
         return ""
+
+    def _movers(self, shifts: dict[str, int | None]) -> str:
+        """The end of a sentence about a cycle: the chains in it that move bones, and what helps."""
+        moving = [f"'{n}' moves bone '{self._bone_name(b)}'" for n, b in shifts.items() if b is not None]
+        if not moving:
+            return ""
+        whose = "its Limit Mode" if len(moving) == 1 else "the Limit Mode of one"
+        return f"; {' and '.join(moving)} above them: set {whose} to Accept or Stretch"
 
     def _bone_name(self, index: int) -> str:
         return self.skeleton.names[index].partition("/")[2]

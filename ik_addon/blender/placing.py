@@ -59,7 +59,7 @@ def tip_matrix(ob: bpy.types.Object, chain: Any) -> Matrix:
     bones = resolve(ob, chain)
     seen = evaluated(ob)
     last = seen.pose.bones[bones.end or bones.turned[-1]]
-    point = last.head if bones.end else last.tail
+    point = _free_head(last) if bones.end else last.tail
     if chain.solver == "AIM" and chain.aim_mode == "LOOK_AT":
         sign, axis = (-1, chain.aim_axis[1]) if chain.aim_axis[0] == "-" else (1, chain.aim_axis)
         direction = last.matrix.to_3x3().normalized() @ AXES[axis]
@@ -67,6 +67,17 @@ def tip_matrix(ob: bpy.types.Object, chain: Any) -> Matrix:
     world = seen.matrix_world @ last.matrix
     world.translation = seen.matrix_world @ point
     return world
+
+
+def _free_head(bone: bpy.types.PoseBone) -> Vector:
+    """Where the bones above lead the head of an evaluated bone, whatever its constraints do."""
+    if bone.parent is None or not len(bone.constraints):
+        return bone.head
+    rest = bone.bone
+    # A connected bone ignores its location.
+    basis = Matrix.Translation((0.0, 0.0, 0.0) if rest.use_connect else bone.location)
+    above = {"parent_matrix": bone.parent.matrix, "parent_matrix_local": rest.parent.matrix_local}
+    return rest.convert_local_to_pose(basis, rest.matrix_local, **above).translation
 
 
 def put_target(

@@ -255,7 +255,8 @@ class Stage:
             turn, and those below them that a chain looks at.
         turned: ``(k,)`` which of `posed` chains turn; the others follow their parents.
         constrained: places in `posed` of followers that constraints pose, too: their channels
-            do not tell where they are, so what was evaluated is carried along.
+            do not tell where they are, so what was evaluated is carried along. But for the heads
+            of `tips`: a tip is where the bones above lead, not where a constraint puts the hand.
     """
 
     skeleton: Skeleton
@@ -340,6 +341,12 @@ class Stage:
                     found.setdefault(bone, []).append((group, np.flatnonzero(bones == bone)))
         place = {int(bone): slot for slot, bone in enumerate(self.posed)}
         return tuple(Pull(place[bone], tuple(found[bone])) for bone in sorted(found))
+
+    @cached_property
+    def tips(self) -> np.ndarray:
+        """Those of `constrained` whose head is the tip of a chain."""
+        ends = [chain.end for chain in self.chains]
+        return self.constrained[np.isin(self.posed[self.constrained], ends)]
 
     @cached_property
     def moves(self) -> bool:

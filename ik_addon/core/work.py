@@ -171,7 +171,7 @@ def start(stage: Stage, batch: Batch) -> Work:
 
 def _fk_basis(stage: Stage, batch: Batch) -> np.ndarray:
     """Local matrices ``(F, k, 4, 4)`` from the FK channels; of followers that constraints pose
-    from their evaluated pose."""
+    from their evaluated pose, but for the heads that are tips."""
     basis = compose(batch.location, quaternion_to_matrix(batch.rotation), batch.scale)
     if stage.has_connected:
         basis[..., :3, 3] *= stage.moves_by_location
@@ -179,7 +179,9 @@ def _fk_basis(stage: Stage, batch: Batch) -> np.ndarray:
     if len(follow):
         bones = stage.posed[follow]
         parent_pose = _parent_poses(stage, batch, bones)
+        heads = basis[:, stage.tips, :3, 3]
         basis[:, follow] = basis_from_pose(stage.skeleton, bones, parent_pose, batch.pose[:, bones])
+        basis[:, stage.tips, :3, 3] = heads
     return basis
 
 
@@ -197,7 +199,9 @@ def _below_parents(stage: Stage, batch: Batch, basis: np.ndarray) -> np.ndarray:
     follow = stage.constrained
     if len(follow):
         bones = stage.posed[follow]
+        heads = local[:, stage.tips, :3, 3]
         local[:, follow] = affine_inverse(_parent_poses(stage, batch, bones)) @ batch.pose[:, bones]
+        local[:, stage.tips, :3, 3] = heads
     return local
 
 

@@ -230,6 +230,27 @@ def test_a_target_that_hangs_on_the_moved_bone_is_refused_with_words():
     assert "hangs on bone 'hips', which the chain itself moves" in chain.message
 
 
+@pytest.mark.parametrize("bones", [("hips", "root"), ("root", "hips"), ("root", "")])
+def test_a_circle_of_moved_bones_is_named_with_what_ends_it(bones):
+    ob = body()
+    first, second = bones
+    chain = leg(ob, "l", world_head(ob, "foot.l") + [0.4, 0, 0], limit_mode="MOVE_ROOT", move_bone=first)
+    if second:
+        leg(ob, "r", world_head(ob, "foot.r"), limit_mode="MOVE_ROOT", move_bone=second)
+    else:
+        # It turns a bone between the leg and the bone that the leg moves.
+        chains.add(ob, "hips", "hips", solver="AIM", target_location=(1.0, -2.0, 1.5))
+    update()
+    message = chain.message
+    for side, bone in zip("lr", bones, strict=True):
+        assert not bone or f"'Body: leg.{side}' moves bone '{bone}'" in message
+    whose = "the Limit Mode of one" if second else "its Limit Mode"
+    assert message.endswith(f"above them: set {whose} to Accept or Stretch")
+    chain.limit_mode = "ACCEPT"
+    update()
+    assert {each.message for each in ob.ik_chains} == {""}
+
+
 def test_a_renamed_bone_still_moves():
     ob = body()
     far = world_head(ob, "foot.l") + [0.5, 0.0, 0.0]
