@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+PRESETS = ("spine",)
 EPILOG = """exit status:
   0  all done
   1  an internal fault
@@ -25,7 +26,7 @@ class Options:
     Attributes:
         verb: setup, inspect, check or bake.
         files: as they were given.
-        config: rig configuration whose chains are added first.
+        config: rig configuration whose chains are added first; preset: of `PRESETS`, what setup adds.
         frames: first and last frame, or None: the scene's; step: every how many of them.
         carry_bend: two-bone chains carry their bend sides from the first frame on.
         plant: plant the contacts of the chains first.
@@ -42,6 +43,7 @@ class Options:
     verb: str
     files: tuple[str, ...]
     config: Path | None = None
+    preset: str | None = None
     frames: tuple[int, int] | None = None
     step: int = 1
     carry_bend: bool = False
@@ -72,6 +74,7 @@ class Options:
         """The command line that does the same to one file, in its own process, with a report."""
         values: dict[str, object] = {
             "config": self.config,
+            "preset": self.preset,
             "frames": self.frames and f"{self.frames[0]}:{self.frames[1]}",
             "step": self.step if self.step != 1 else None,
             "chains": self.chains if self.chains != "*" else None,
@@ -167,7 +170,11 @@ def _parser(program: str, file_is_open: bool) -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     setup = argparse.ArgumentParser(add_help=False)
-    setup.add_argument("--config", metavar="RIG.json", type=Path, required=True, help="rig configuration")
+    what = setup.add_mutually_exclusive_group(required=True)
+    what.add_argument("--config", metavar="RIG.json", type=Path, help="rig configuration")
+    what.add_argument(
+        "--preset", choices=PRESETS, help="a part of the body, whose bones are told by their names"
+    )
     for name, parents, text in (
         ("setup", [common, setup, writing], "add chains"),
         ("inspect", [common], "print the chains and their settings as a rig configuration"),

@@ -12,7 +12,7 @@ from typing import Any
 
 import bpy
 
-from ..blender import bake, config, contact_check, files, parts, planting, ranges
+from ..blender import bake, config, contact_check, files, parts, planting, presets, ranges
 from ..blender.bake_checks import BakeError
 from ..blender.chain_bones import ChainError
 from ..core.plot_svg import residual_svg
@@ -82,10 +82,26 @@ def _prepare(result: Result, options: Options, is_open: bool) -> None:
 
 
 def _setup(result: Result, options: Options) -> Tracks:
+    if options.preset:
+        _add_preset(result, options.preset.upper())
     if options.plant:
         _plant(result, options, [ob for ob in _armatures("") if len(ob.ik_chains)])
     _report_now(result)
     return ()
+
+
+def _add_preset(result: Result, preset: str) -> None:
+    """Add a preset to all armatures that have such a part; the others, if any, are warnings."""
+    refused = []
+    rigs = _armatures("")
+    for ob in rigs:
+        try:
+            presets.add(ob, preset)
+        except ChainError as error:
+            refused.append(str(error))
+    if len(refused) == len(rigs):
+        raise WorkError("; ".join(refused) or f"no armature in scene '{bpy.context.scene.name}'")
+    result.warnings += refused
 
 
 def _inspect(result: Result, options: Options) -> Tracks:

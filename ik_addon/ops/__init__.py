@@ -7,6 +7,7 @@ from . import bake_ops, chain_ops, contact_ops, drag_op, plot_ops, snap_ops, spa
 
 draw_bake_settings = bake_ops.draw_settings
 draw_contact_settings = contact_ops.draw_settings
+PRESETS = chain_ops.PRESETS
 
 MODULES = (chain_ops, snap_ops, space_ops, drag_op, contact_ops, bake_ops, plot_ops)
 CLASSES = [cls for module in MODULES for cls in module.CLASSES]

@@ -6,12 +6,20 @@
 import bpy
 from bpy.props import BoolProperty, EnumProperty, StringProperty
 
-from ..blender import chains
+from ..blender import chains, presets
 from ..blender.chain_bones import ChainError
 from ..blender.properties import SOLVERS, SPACES
 from .common import ChainOperator, RigOperator, named_object
 from .selection import pick
 
+PRESETS = (
+    ("NONE", "None", "A chain as the settings below say"),
+    (
+        "SPINE",
+        "Spine",
+        "The spine of the selected bone, up to the neck: a head that leans pulls it sideways after it",
+    ),
+)
 AUTOMATIC = ("AUTO", "Automatic", "Two-Bone for two bones, Aim for one, FABRIK for more", 100)
 
 
@@ -24,6 +32,13 @@ with a selected object or bone beside them as its target"""
 
     name: StringProperty(
         name="Name", description="Name of the new chain; empty: that of its end bone", options={"SKIP_SAVE"}
+    )
+    preset: EnumProperty(
+        name="Preset",
+        description="Bones and settings of a part of the body",
+        items=PRESETS,
+        default="NONE",
+        options={"SKIP_SAVE"},
     )
     solver: EnumProperty(
         name="Solver", description="How the chain is solved", items=(AUTOMATIC, *SOLVERS), default="AUTO"
@@ -69,6 +84,9 @@ with a selected object or bone beside them as its target"""
     def run(self, context: bpy.types.Context) -> None:
         """Take from the selection what is not given, and add the chain."""
         ob = self.rig(context)
+        if self.preset == "SPINE":
+            self._add_spine(context, ob)
+            return
         if not self.end_bone:
             self._take_selection(context, ob)
         if self.target and not self.properties.is_property_set("target_space"):
@@ -88,6 +106,31 @@ with a selected object or bone beside them as its target"""
             target=named_object(self.target) if self.target else None,
             subtarget=self.subtarget,
         )
+
+    def _add_spine(self, context: bpy.types.Context, ob: bpy.types.Object) -> None:
+        spine = self._spine(context, ob)
+        given = bool(self.target)
+        space = {"target_space": self.target_space} if self.properties.is_property_set("target_space") else {}
+        target = named_object(self.target) if given else None
+        chain = presets.add_spine(ob, spine, name=self.name, target=target, subtarget=self.subtarget, **space)
+        # The panel of the last operation shows what was found.
+        self.root_bone, self.end_bone = chain.root_bone, chain.end_bone
+        self.target_space, self.subtarget = chain.target_space, chain.subtarget
+        self.target = chain.target.name if chain.target else ""
+        if spine.carried_head and not spine.head and not given:
+            self.report(
+                {"INFO"},
+                f"Head '{spine.carried_head}' hangs on the spine and cannot lead it:"
+                " drag the target, or make it a control with Add Bone",
+            )
+
+    def _spine(self, context: bpy.types.Context, ob: bpy.types.Object) -> presets.Spine:
+        """The spine that is named, or selected by one of its bones, or by its first and last."""
+        if not self.root_bone and not self.end_bone:
+            self._take_selection(context, ob)
+        if self.root_bone and self.end_bone:
+            return presets.between(ob, self.root_bone, self.end_bone)
+        return presets.spine_at(ob, self.root_bone or self.end_bone)
 
     def _take_selection(self, context: bpy.types.Context, ob: bpy.types.Object) -> None:
         picked = pick(context, ob)
@@ -117,12 +160,15 @@ with a selected object or bone beside them as its target"""
         layout = self.layout
         layout.use_property_split = True
         ob = bpy.data.objects.get(self.object) if self.object else context.object
+        layout.prop(self, "preset")
         layout.prop(self, "name")
-        layout.prop(self, "solver")
+        if self.preset == "NONE":
+            layout.prop(self, "solver")
         for prop in ("root_bone", "end_bone"):
             if ob is not None and ob.type == "ARMATURE":
                 layout.prop_search(self, prop, ob.data, "bones")
-        layout.prop(self, "use_tail")
+        if self.preset == "NONE":
+            layout.prop(self, "use_tail")
         layout.prop(self, "target_space")
         if self.target_space == "CUSTOM":
             layout.prop_search(self, "target", bpy.data, "objects")

@@ -119,6 +119,8 @@ def _draw_list_buttons(column: Any, ob: bpy.types.Object) -> None:
     active = ob.ik_chains[ob.ik_chains_index] if 0 <= ob.ik_chains_index < len(ob.ik_chains) else None
     row.enabled = active is not None and not is_from_library(ob, active)
     row.operator("ik_chain.remove", text="", icon="REMOVE")
+    column.separator()
+    column.menu("IKCHAIN_MT_presets", text="", icon="DOWNARROW_HLT")
     if len(ob.ik_chains) < 2:
         return
     column.separator()
@@ -126,6 +128,17 @@ def _draw_list_buttons(column: Any, ob: bpy.types.Object) -> None:
         row = column.row()
         row.enabled = ob.ik_chains_index != edge
         row.operator("ik_chain.move", text="", icon=icon).direction = direction
+
+
+class IKCHAIN_MT_presets(bpy.types.Menu):
+    """Add the chain of a part of the body"""
+
+    bl_label = "Add from Preset"
+
+    def draw(self, context: bpy.types.Context) -> None:
+        """An entry for each preset."""
+        for item in ops.PRESETS[1:]:
+            self.layout.operator("ik_chain.add", text=item[1]).preset = item[0]
 
 
 class IKCHAIN_PT_result(ChainSubPanel, bpy.types.Panel):
@@ -348,6 +361,7 @@ class IKCHAIN_PT_bake(ChainSubPanel, bpy.types.Panel):
 
 CLASSES = (
     IKCHAIN_UL_chains,
+    IKCHAIN_MT_presets,
     IKCHAIN_PT_main,
     IKCHAIN_PT_result,
     IKCHAIN_PT_target,

@@ -418,6 +418,23 @@ def test_the_plant_button_takes_the_range_of_the_check(rig: bpy.types.Object) ->
     assert vars(plant) == {"scope": "ALL", "frame_range": "CUSTOM", "frame_start": 3, "frame_end": 9}
 
 
+def test_the_list_has_a_menu_of_presets(rig: bpy.types.Object) -> None:
+    sheet = draw(panels.IKCHAIN_PT_main, rig)
+    assert ("menu", ("IKCHAIN_MT_presets",)) in [(name, args) for name, args, _ in sheet.calls]
+    buttons = []
+
+    class Layout(Sheet):
+        def operator(self, name: str, **named: Any) -> Any:
+            buttons.append((name, named["text"], SimpleNamespace()))
+            return buttons[-1][2]
+
+    menu = Layout()
+    panels.IKCHAIN_MT_presets.draw(SimpleNamespace(layout=menu), context_of(rig))
+    assert [(name, text, button.preset) for name, text, button in buttons] == [
+        ("ik_chain.add", "Spine", "SPINE")
+    ]
+
+
 def test_move_buttons_are_off_at_the_ends_of_the_list(rig: bpy.types.Object) -> None:
     enabled = []
 

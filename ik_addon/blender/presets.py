@@ -1,0 +1,228 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Chains that are set up by one name.
+
+SPINE: FABRIK from the first bone of the spine to the base of the neck, with `use_lean`: a head
+that drifts sideways pulls the spine after it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Any
+
+import bpy
+
+from . import chains
+from .chain_bones import ChainError
+
+# Words in names of bones, which may have digits, prefixes and separators around them.
+TRUNK = ("spine", "abdomen", "torso", "chest", "waist", "belly", "stomach", "thorax", "ribs", "back")
+_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
+_SIDES = {"l", "r", "left", "right"}
+
+
+@dataclass(frozen=True)
+class Spine:
+    """The bones of a spine by name.
+
+    Attributes:
+        root: its first bone; end: its last, or with `use_tail` off the one whose head is its tip.
+        head: a head that does not hang on the spine and so may lead it, or an empty string.
+        carried_head: a head that hangs on the spine, or an empty string.
+    """
+
+    root: str
+    end: str
+    use_tail: bool
+    head: str = ""
+    carried_head: str = ""
+
+
+def add_spine(
+    ob: bpy.types.Object,
+    spine: Spine,
+    *,
+    name: str = "",
+    target: bpy.types.Object | None = None,
+    subtarget: str = "",
+    **settings: Any,
+) -> bpy.types.PropertyGroup:
+    """Add a chain that leans after a target; nothing moves.
+
+    Args:
+        target, subtarget: what leads the spine. None: its head, if that does not hang on the spine;
+            else a place beside the bone that carries the spine, so that it goes where the hips go.
+        settings: other settings of the chain, which come before those of the preset.
+
+    Raises:
+        ChainError: before anything is changed.
+    """
+    root = ob.data.bones.get(spine.root)
+    if target is None and "target_space" not in settings:
+        carrier = root.parent.name if root is not None and root.parent else ""
+        subtarget = spine.head or carrier
+        target = ob if subtarget else None
+    led_by = ob.data.bones.get(subtarget) if target == ob else None
+    if root is not None and led_by is not None and (led_by == root or root in led_by.parent_recursive):
+        raise ChainError(
+            f"{ob.name}: target bone '{subtarget}' hangs on '{spine.root}', which the spine turns:"
+            " choose a control that does not, or no target"
+        )
+    space = "CUSTOM" if target is not None else "ARMATURE"
+    wanted = {"solver": "FABRIK", "use_lean": True, "use_tail": spine.use_tail, "target_space": space}
+    return chains.add(
+        ob, spine.root, spine.end, name=name or "Spine", target=target, subtarget=subtarget,
+        **{**wanted, **settings},
+    )  # fmt: skip
+
+
+def add(ob: bpy.types.Object, preset: str) -> bpy.types.PropertyGroup:
+    """Add the chain of a preset to a character, whose bones are told by their names; nothing moves.
+
+    Raises:
+        ChainError: before anything is changed; also when the chain is there already.
+    """
+    spine = FINDERS[preset](ob)
+    for chain in ob.ik_chains:
+        if (chain.root_bone, chain.end_bone) == (spine.root, spine.end):
+            raise ChainError(
+                f"'{ob.name}' has chain '{chain.name}' from '{spine.root}' to '{spine.end}' already"
+            )
+    return add_spine(ob, spine)
+
+
+def find_spine(ob: bpy.types.Object) -> Spine:
+    """The spine of a character, by the names of its bones.
+
+    Raises:
+        ChainError: when no bone is named as one of a spine, or these are no spine.
+    """
+    named = sorted(filter(_is_trunk, ob.data.bones), key=lambda bone: len(bone.parent_recursive))
+    if not named:
+        raise ChainError(f"'{ob.name}' has no bone whose name tells of a spine")
+    why: ChainError | None = None
+    for bone in named:
+        try:
+            return spine_at(ob, bone.name)
+        except ChainError as error:
+            why = why or error
+    assert why is not None
+    raise why
+
+
+def spine_at(ob: bpy.types.Object, name: str) -> Spine:
+    """The spine that a bone is one of.
+
+    It begins behind the hips, which carry the legs, and ends where the neck begins. Neck and head are
+    told by their names, or the neck by the shoulders that branch off before it.
+
+    Raises:
+        ChainError: when the bone does not exist, or neither names nor branches tell of a spine.
+    """
+    if name not in ob.data.bones:
+        raise ChainError(f"'{ob.name}' has no bone '{name}'")
+    if _is_sided(ob.data.bones[name]):
+        raise ChainError(f"'{ob.name}': bone '{name}' is on one side of the body: select one of the spine")
+    line = _line(ob.data.bones[name])
+    here = [bone.name for bone in line].index(name)
+    branches = [place for place, bone in enumerate(line) if _carries_limbs(bone)]
+    first = _first_of_trunk(line, here, branches)
+    last = _neck_base(line, first, branches)
+    if last is None:
+        raise ChainError(
+            f"'{ob.name}': where the spine of bone '{name}' ends is not told by a neck, a head or shoulders:"
+            " select its first and its last bone, or name them"
+        )
+    if last <= first:
+        raise ChainError(
+            f"'{ob.name}': bone '{name}' is above the spine: select a bone of it, or name its ends"
+        )
+    use_tail = last == len(line)
+    end = line[last - 1] if use_tail else line[last]
+    head, carried = _heads(ob, line[first])
+    return Spine(line[first].name, end.name, use_tail, head, carried)
+
+
+def between(ob: bpy.types.Object, root: str, end: str) -> Spine:
+    """The spine from one bone to another.
+
+    Its tip is where the neck begins, for tails of imported bones may be anywhere, or else the end's tail.
+
+    Raises:
+        ChainError: when a bone does not exist.
+    """
+    for name in (root, end):
+        if name not in ob.data.bones:
+            raise ChainError(f"'{ob.name}' has no bone '{name}'")
+    head, carried = _heads(ob, ob.data.bones[root])
+    with suppress(ChainError):
+        found = spine_at(ob, root)
+        neck = ob.data.bones[found.end]
+        if not found.use_tail and end in (found.end, neck.parent.name if neck.parent else ""):
+            return Spine(root, found.end, False, head, carried)
+    return Spine(root, end, not _is_head_or_neck(ob.data.bones[end]), head, carried)
+
+
+def _line(bone: bpy.types.Bone) -> list[bpy.types.Bone]:
+    """The bones in the middle of the body from the uppermost parent on, as far as they do not branch."""
+    line = [*reversed(bone.parent_recursive), bone]
+    while True:
+        middle = [child for child in line[-1].children if not _is_sided(child)]
+        if len(middle) > 1:
+            middle = [c for c in middle if any(map(_is_head_or_neck, (c, *c.children_recursive)))]
+        if len(middle) != 1:
+            return line
+        line.append(middle[0])
+
+
+def _first_of_trunk(line: Sequence[bpy.types.Bone], here: int, branches: Sequence[int]) -> int:
+    """Where a spine begins on its line: behind the legs, at the first name that tells of a trunk."""
+    after = branches[0] + 1 if len(branches) > 1 and branches[0] <= here else 0
+    named = (place for place in range(after, len(line)) if _is_trunk(line[place]))
+    return next(named, max(after, here))
+
+
+def _neck_base(line: Sequence[bpy.types.Bone], first: int, branches: Sequence[int]) -> int | None:
+    """The place behind the last bone of a spine; None where nothing tells."""
+    for place in range(first, len(line)):
+        if _is_head_or_neck(line[place]):
+            return place
+    shoulders = next((place for place in branches if place >= first), None)
+    return None if shoulders is None else shoulders + 1
+
+
+def _heads(ob: bpy.types.Object, root: bpy.types.Bone) -> tuple[str, str]:
+    """A head that may lead a spine, and one that the spine carries."""
+    carried = set(root.children_recursive)
+    heads = [bone for bone in ob.data.bones if "head" in _words(bone.name) and not _is_sided(bone)]
+    free = [bone.name for bone in heads if bone not in carried]
+    held = [bone.name for bone in heads if bone in carried]
+    return free[0] if free else "", held[0] if held else ""
+
+
+def _carries_limbs(bone: bpy.types.Bone) -> bool:
+    return len([child for child in bone.children if _is_sided(child)]) > 1
+
+
+def _is_trunk(bone: bpy.types.Bone) -> bool:
+    if _is_sided(bone):
+        return False
+    return any(word.endswith(part) for word in _words(bone.name) for part in TRUNK)
+
+
+def _is_head_or_neck(bone: bpy.types.Bone) -> bool:
+    return not {"neck", "head"}.isdisjoint(_words(bone.name))
+
+
+def _is_sided(bone: bpy.types.Bone) -> bool:
+    return not _SIDES.isdisjoint(_words(bone.name))
+
+
+def _words(name: str) -> set[str]:
+    return {word.lower() for word in _WORD.findall(name)}
+
+
+FINDERS = {"SPINE": find_spine}
