@@ -16,6 +16,7 @@ from typing import Any
 import bpy
 import numpy as np
 
+from ..core.job import Status
 from ..core.report import frame_number, summary
 from . import animation, bake_checks, bake_curves, bake_motion, compat, keys, memory
 from . import bake_store as store
@@ -133,13 +134,15 @@ def _baked_chains(
     """The chosen chains that did something in the range; the others are reported as skipped."""
     ob, baked = choice.ob, []
     idle = "it is muted or without influence in the range"
+    lost = "its target, a setting of it or the FK pose is no finite number in the range"
     for place in choice.chains:
         chain = ob.ik_chains[place]
         track = tracks[ob.name, chain.name]
         if track.message:
             report.skipped.append(Skipped(ob.name, chain.name, track.message))
         elif not any(chain.uid in owners for owners in motion.owners):
-            report.skipped.append(Skipped(ob.name, chain.name, idle))
+            is_lost = (track.status == Status.BROKEN).any()
+            report.skipped.append(Skipped(ob.name, chain.name, lost if is_lost else idle))
         else:
             report.chains.append(summary(track))
             report.tracks.append(track)

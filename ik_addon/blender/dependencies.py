@@ -94,8 +94,8 @@ class Dependencies:
         moving = [f"'{n}' moves bone '{self._bone_name(b)}'" for n, b in shifts.items() if b is not None]
         if not moving:
             return ""
-        whose = "its Limit Mode" if len(moving) == 1 else "the Limit Mode of one"
-        return f"; {' and '.join(moving)} above them: set {whose} to Accept or Stretch"
+        whose = "it" if len(moving) == 1 else "one of these"
+        return f"; {' and '.join(moving)} above them: set Out of Reach of {whose} to Accept or Stretch"
 
     def _bone_name(self, index: int) -> str:
         return self.skeleton.names[index].partition("/")[2]

@@ -173,7 +173,7 @@ def _stretched(work: Work, task: Task, joints: np.ndarray, size: np.ndarray) -> 
         wanted, reached = _limb_growth(work, task, joints)
     else:
         wanted, reached = _chain_growth(task, joints, size)
-    most = 1.0 + np.maximum(task.settings["stretch_max"], 0.0)
+    most = 1.0 + np.fmax(task.settings["stretch_max"], 0.0)
     growth = np.where(task.weight > 0.0, np.clip(wanted, 1.0, most), 1.0)
     grow(work, task.group, growth)
     capped = wanted > most
@@ -201,7 +201,7 @@ def _limb_growth(work: Work, task: Task, joints: np.ndarray) -> tuple[np.ndarray
     """
     root = joints[:, :, 0]
     way = task.target - root
-    most = 1.0 + np.maximum(task.settings["stretch_max"], 0.0)
+    most = 1.0 + np.fmax(task.settings["stretch_max"], 0.0)
     ratio = np.ones(task.weight.shape)
     for _ in range(LIMB_STEPS):
         nearer = replace(task, target=root + way / np.minimum(ratio, most)[..., None])
@@ -231,7 +231,7 @@ def _stretch_on(
     joints = joints_of(work, group)
     root = joints[:, :, 0]
     tip = joints[:, :, -1] - root
-    most = 1.0 + np.maximum(task.settings["stretch_max"], 0.0)
+    most = 1.0 + np.fmax(task.settings["stretch_max"], 0.0)
     wanted = growth * dot(target - root, tip) / np.maximum(dot(tip, tip), 1e-300)
     more = np.where(first.bound, np.clip(wanted, growth, most), growth)
     if not (more > growth).any():

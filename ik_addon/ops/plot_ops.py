@@ -53,7 +53,10 @@ target, and why"""
         return tracks
 
     def tell(self, tracks: Sequence[ranges.ChainTrack]) -> None:
-        """Report the largest residual, and how many chains are off their targets."""
+        """Report the largest residual, how many chains are off their targets, and why some are broken."""
+        for track in tracks:
+            if track.message:
+                self.report({"WARNING"}, track.message)
         off = [track for track in tracks if (track.status != Status.OK).any()]
         worst = max(tracks, key=lambda track: float(track.residual.max()))
         frame = frame_number(worst.frames[worst.residual.argmax()])

@@ -244,8 +244,8 @@ def test_a_circle_of_moved_bones_is_named_with_what_ends_it(bones):
     message = chain.message
     for side, bone in zip("lr", bones, strict=True):
         assert not bone or f"'Body: leg.{side}' moves bone '{bone}'" in message
-    whose = "the Limit Mode of one" if second else "its Limit Mode"
-    assert message.endswith(f"above them: set {whose} to Accept or Stretch")
+    whose = "one of these" if second else "it"
+    assert message.endswith(f"above them: set Out of Reach of {whose} to Accept or Stretch")
     chain.limit_mode = "ACCEPT"
     update()
     assert {each.message for each in ob.ik_chains} == {""}

@@ -89,6 +89,12 @@ def test_the_message_names_the_largest_residual(rig: bpy.types.Object, capfd: An
     assert told in capfd.readouterr().out
 
 
+def test_a_broken_chain_says_why(rig: bpy.types.Object, capfd: Any) -> None:
+    rig.ik_chains["leg"].root_bone = "nose"
+    bpy.ops.ik_chain.plot_residual()
+    assert "Warning: Rig: chain 'leg': root bone 'nose' does not exist" in capfd.readouterr().out
+
+
 def test_a_linked_rig_can_be_measured(rig: bpy.types.Object, tmp_path: Path) -> None:
     path = tmp_path / "rig.blend"
     bpy.ops.wm.save_as_mainfile(filepath=str(path))
