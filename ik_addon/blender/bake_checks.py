@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 
 import bpy
 
-from . import animation, bake_curves, chains, compat, handling
+from . import animation, bake_curves, bake_store, chains, compat, handling
 from .obstacles import obstacles
 
 
@@ -149,7 +149,8 @@ def idle(ob: bpy.types.Object, place: int) -> str:
     """Why a chain does nothing on any frame, or an empty string."""
     chain = ob.ik_chains[place]
     if chain.mute and not is_animated(ob, place, "mute"):
-        return "it is muted"
+        is_baked = chain.uid in bake_store.baked_chains(ob)
+        return "it is baked already: unbake it first, to bake it anew" if is_baked else "it is muted"
     if chain.influence == 0.0 and not is_animated(ob, place, "influence"):
         return "its influence is 0"
     return ""

@@ -208,6 +208,8 @@ def has_held(ob: bpy.types.Object) -> bool:
 
 def release_unused(ob: bpy.types.Object) -> None:
     """Give those bones their FK pose back that no chain of `ob` writes any more."""
+    if not has_held(ob):
+        return
     from .chain_bones import ChainError
     from .handling import held_channels  # builds on this module
     from .obstacles import obstacles

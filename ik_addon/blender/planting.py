@@ -18,7 +18,7 @@ from ..core import planting, stage
 from ..core.contacts import Contact
 from ..core.report import length_text
 from ..core.transforms import make_compatible
-from . import bake_checks, contact_check, keys, smoothing, spaces
+from . import bake_checks, compat, contact_check, keys, smoothing, spaces
 from .bake_checks import BakeError, Skipped
 from .chain_bones import ChainError, resolve
 from .contact_check import ContactReport
@@ -29,6 +29,8 @@ from .space_samples import PARTS
 
 # Of the limb's length: an offset that is drawn in by less is not worth a word.
 NOTED = 1e-3
+# A target whose keys lead the tip further from FK than this has a motion of its own.
+ELSEWHERE = 0.2
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,7 @@ def _plan(scene: bpy.types.Scene, ob: bpy.types.Object, index: int, track: Chain
     if track.message:
         raise ChainError(track.message)
     _refuse_custom(chain, places)
+    _refuse_keyed(ob, index, track)
     rate = contact_check.frame_rate(scene)
     contacts = contact_check.rests(track, rate)
     if not contacts:
@@ -186,6 +189,26 @@ def _refuse_custom(chain: Any, places: ChainPlaces) -> None:
         raise ChainError(
             f"its target follows '{name}' on {int(custom.sum())} frames, and would leave it: "
             "switch its space to World first, then plant"
+        )
+
+
+def _refuse_keyed(ob: bpy.types.Object, index: int, track: ChainTrack) -> None:
+    """Refuse a target whose keys lead the limb elsewhere: planting would put the FK motion in their place."""
+    places = track.places
+    assert places is not None
+    away = np.where(places.muted, 0.0, np.linalg.norm(track.tip - places.tip, axis=1))
+    far = away > ELSEWHERE * np.median(places.limb)
+    paths = bake_checks.chain_paths(ob, index, "target_location")
+    has_keys = any(
+        ((track.frames[0] <= frames) & (frames <= track.frames[-1])).any()
+        for curve in compat.assigned_curves(ob)
+        if curve.data_path in paths
+        for frames in [keys.read(curve)[:, keys.FRAME]]
+    )
+    if far.any() and has_keys:
+        raise ChainError(
+            f"its target is keyed away from FK, by up to {length_text(float(away.max()))}: planting would put"
+            " the FK motion in the place of these keys; bake the chain first, so that FK has its motion"
         )
 
 

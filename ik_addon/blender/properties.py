@@ -102,8 +102,16 @@ def _value_changed(self: "IKChain", _context: bpy.types.Context) -> None:
 
 
 def _make_changed(self: "IKChain", _context: bpy.types.Context) -> None:
-    """A setting that decides how the chain is solved was edited: compile and solve again."""
+    """A setting that decides how the chain is solved was edited: compile and solve again.
+
+    Channels that the chain writes no more get their FK values back at once: the next solve reads
+    what Blender evaluates before it.
+    """
+    from .memory import release_unused  # builds on the properties
+
     state.STATE.forget_plans()
+    if self.id_data.pose:
+        release_unused(self.id_data)
     self.id_data.update_tag()
 
 

@@ -109,6 +109,8 @@ def parse(argv: Sequence[str], program: str, file_is_open: bool = False) -> Opti
     parser = _parser(program, file_is_open)
     found = vars(parser.parse_args(_joined(argv)))
     options = Options(**{**found, "files": tuple(found["files"])})
+    if options.verb == "setup" and not (options.config or options.preset or options.plant):
+        parser.error("setup: give --config RIG.json, --preset NAME, or --plant for the chains that are there")
     if options.writes and not (options.output or options.in_place):
         parser.error(f"{options.verb} writes files: give --output DIR, or --in-place to write over the input")
     return options
@@ -170,7 +172,7 @@ def _parser(program: str, file_is_open: bool) -> argparse.ArgumentParser:
     )
     verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True)
     setup = argparse.ArgumentParser(add_help=False)
-    what = setup.add_mutually_exclusive_group(required=True)
+    what = setup.add_mutually_exclusive_group()
     what.add_argument("--config", metavar="RIG.json", type=Path, help="rig configuration")
     what.add_argument(
         "--preset", choices=PRESETS, help="a part of the body, whose bones are told by their names"

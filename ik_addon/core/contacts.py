@@ -8,7 +8,8 @@ plays a part. The world's Z axis points up.
 A contact is a longest run of frames that are low and slow enough to stay, with a frame among
 them that is low and slow enough to enter: two thresholds each keep a tip that trembles about
 one of them from coming and going. It ends where the tip has risen from its own lowest level:
-an ankle that rises over the ball of its foot rests no more.
+an ankle that rises over the ball of its foot rests no more. Where a tip keeps its place, the step
+that brings it there, or away, is not part of the contact.
 """
 
 from __future__ import annotations
@@ -36,6 +37,7 @@ class Rule:
         rise: height above the lowest level of the contact itself, above which it does not go on.
         gap: seconds; contacts that are not further apart are one.
         shortest: seconds that a contact lasts at least.
+        still: distance from a place, in lengths of the limb, at which a tip still is there.
     """
 
     floor: float = 0.02
@@ -46,6 +48,7 @@ class Rule:
     rise: float = 0.015
     gap: float = 0.05
     shortest: float = 0.1
+    still: float = 1e-4
 
 
 RULE = Rule()
@@ -92,7 +95,17 @@ def find(tip: np.ndarray, limb: float, rate: float, rule: Rule = RULE) -> list[C
         stays[run.frames] = height[run.frames] < lowest + rule.rise
     certain = [run for run in _runs(stays) if enters[run.frames].any()]
     fewest = max(FEWEST, rule.shortest * rate)
-    return [run for run in _joined(certain, rule.gap * rate) if run.count >= fewest]
+    found = (_kept(run, tip, rule.still * limb) for run in _joined(certain, rule.gap * rate))
+    return [run for run in found if run.count >= fewest]
+
+
+def _kept(run: Contact, tip: np.ndarray, still: float) -> Contact:
+    """A contact without its first or last frame, where the tip is elsewhere then and still on all others."""
+    points = tip[run.frames]
+    away = length(points - np.median(points, axis=0)) > still
+    if len(points) < FEWEST + 2 or away[1:-1].any():
+        return run
+    return Contact(run.first + int(away[0]), run.last - int(away[-1]))
 
 
 def velocity(path: np.ndarray, rate: float) -> np.ndarray:

@@ -835,3 +835,12 @@ def test_report(walker: Any) -> None:
     assert animation.animated_rotation_components(walker)["thigh.b"].tolist() == [True, True, True, False]
     assert keys.read(curve(walker, 'pose.bones["thigh.b"].rotation_euler')).shape == (20, keys.WIDTH)
     set_rotation(walker.pose.bones["thigh.b"], 0.0)
+
+
+def test_a_baked_chain_says_that_it_is_baked(walker: Any) -> None:
+    plant(walker)
+    bake_now(walker, 1, 20)
+    again = bake_now(walker, 1, 20)
+    assert {entry.reason for entry in again.skipped} == {
+        "it is baked already: unbake it first, to bake it anew"
+    }

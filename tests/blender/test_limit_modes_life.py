@@ -7,7 +7,7 @@ import bpy
 import numpy as np
 import pytest
 from bake_rig import bake_now
-from bone_rigs import go_to, poses, update
+from bone_rigs import evaluated, go_to, poses, update
 from test_limit_modes import FRAMES, body, leg, swing, world_head
 
 pytestmark = pytest.mark.usefixtures("fresh")
@@ -157,3 +157,23 @@ def test_keyed_fk_of_the_written_channel(mode):
     # Between the first key of FK and the first baked one the FK pose leads from one to the other.
     kept = [frame - 1 for frame in (1, 3, 4, 5, 6, 7, 8, 9, 12)]
     assert np.abs(poses(ob, FRAMES)[kept, :, :3, 3] - live[kept, :, :3, 3]).max() < 1e-4
+
+
+@pytest.mark.parametrize("now", ["ACCEPT", "MOVE_ROOT", "STRETCH"])
+@pytest.mark.parametrize("before", MODES)
+def test_another_mode_is_solved_right_in_the_same_update(before, now):
+    """What the mode before has written is no FK of the mode that is chosen."""
+    ob, far = reaching(before)
+    chain = ob.ik_chains[0]
+    chain.move_max, chain.stretch_max = 0.01, 0.002
+    update()
+    chain.limit_mode = now
+    update()
+    tip = world_head(ob, "foot.l")
+    gap = np.linalg.norm(tip - far)
+    assert chain.residual == pytest.approx(gap, abs=1e-5)
+    assert chain.status == "TARGET_FAR"
+    here = np.array([np.array(bone.matrix, float) for bone in evaluated(ob).pose.bones])
+    go_to(2)
+    there = np.array([np.array(bone.matrix, float) for bone in evaluated(ob).pose.bones])
+    np.testing.assert_allclose(here, there, atol=1e-6)

@@ -16,7 +16,7 @@ from real_rigs import CONFIGS, Recording, record
 from rig_state import dump
 from walking import FRAMES, SLIDE, STANCES, ankle_path, leg, motion, slides, walker
 
-from ik_addon.blender import bake, config, files, keys, ranges
+from ik_addon.blender import bake, config, contact_check, files, keys, ranges
 from ik_addon.core.contacts import RULE, Contact, find
 from ik_addon.core.planting import EASE
 
@@ -435,3 +435,27 @@ def test_a_refusal_changes_nothing(rig: bpy.types.Object, case: str) -> None:
         prepare(rig, chain)
     bpy.context.view_layer.update()
     assert words in refused(**properties)
+
+
+def test_keys_of_a_target_that_is_animated_by_itself_are_not_lost(rig: bpy.types.Object) -> None:
+    chain = leg(rig)
+    for frame in (10, 30, 50):
+        chain.target_location.x = 0.2 + 0.01 * frame
+        chain.keyframe_insert("target_location", frame=frame)
+    before = dump()
+    with pytest.raises(RuntimeError, match="keyed away from FK.*bake the chain first"):
+        plant()
+    assert dump() == before
+
+
+def test_planted_contacts_hold_in_the_baked_motion_too(rig: bpy.types.Object) -> None:
+    """Found anew in keys that stand still: the step that leads there is not part of them."""
+    leg(rig)
+    plant()
+    scene = bpy.context.scene
+    ranges.run(bake.bake(scene, [rig], bake.BakeOptions((scene.frame_start, scene.frame_end))))
+    steps = [float(frame) for frame in FRAMES]
+    (track,) = ranges.run(ranges.solve_range(scene, [rig], steps, with_places=True)).chains
+    reports = contact_check.reports(rig, track, contact_check.frame_rate(scene))
+    assert len(reports) == len(STANCES)
+    assert max(report.slide for report in reports) < 1e-4
