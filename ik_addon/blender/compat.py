@@ -50,16 +50,34 @@ def strip_curves(strip: bpy.types.NlaStrip) -> Any:
 
 
 def slot_curve_collections(action: bpy.types.Action, ob: bpy.types.ID) -> Iterator[Any]:
-    """The collections of F-curves of an action that belong to an ID: those of slots it may use."""
+    """The collections of F-curves of an action that an ID plays."""
     if not hasattr(action, "slots"):
         yield action.fcurves
         return
     for layer in action.layers:
         for strip in layer.strips:
             for bag in strip.channelbags:
-                users = slot_users(action, bag.slot_handle)
-                if not users or ob in users:
+                if ob in slot_users(action, bag.slot_handle):
                     yield bag.fcurves
+
+
+def unused_curves(action: bpy.types.Action) -> Iterator[tuple[str, Any]]:
+    """The collections of F-curves of an action that nothing plays, with the name of their slot, if any."""
+    if not hasattr(action, "slots"):
+        if not slot_users(action, 0):
+            yield "", action.fcurves
+        return
+    for layer in action.layers:
+        for strip in layer.strips:
+            for bag in strip.channelbags:
+                if not slot_users(action, bag.slot_handle):
+                    yield bag.slot.identifier, bag.fcurves
+
+
+def takes_slot(ob: bpy.types.ID, identifier: str) -> bool:
+    """Whether Blender would give an ID the slot of this name when it is assigned an action."""
+    last = getattr(ob.animation_data, "last_slot_identifier", "")
+    return bool(identifier) and identifier in (last, f"OB{ob.name}")
 
 
 def slot_users(action: bpy.types.Action, handle: int) -> list[bpy.types.ID]:

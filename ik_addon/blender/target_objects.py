@@ -35,6 +35,7 @@ from .paths import setting_paths
 from .space_samples import PARTS, Part, Samples, Space, present, sample, space_of
 from .state import STATE
 from .tracks import Track
+from .visibility import shown
 
 # Sizes of what is made, as fractions of the limb's length.
 EMPTY_SIZE, BONE_SIZE = 0.1, 0.35
@@ -123,10 +124,13 @@ def add_bone(
         raise ChainError(
             f"'{ob.name}': bones cannot be added to the linked armature '{ob.data.name}': add an empty"
         )
-    if not ob.visible_get():
-        raise ChainError(f"'{ob.name}' is hidden, and bones are added in Edit Mode: show it first")
     if parent_bone and parent_bone not in ob.data.bones:
         raise ChainError(f"'{ob.name}' has no bone '{parent_bone}'")
+    with shown(ob):
+        return _add_bone(ob, index, scene, part, parent_bone)
+
+
+def _add_bone(ob: bpy.types.Object, index: int, scene: bpy.types.Scene, part: str, parent_bone: str) -> str:
     work = _start(ob, index, scene, part)
     before = space_of(work.chain, work.part)
     if not parent_bone and before.target == ob and not len(work.space.frames):

@@ -6,7 +6,7 @@
 import bpy
 from bpy.props import BoolProperty, EnumProperty, StringProperty
 
-from ..blender import chains, presets
+from ..blender import chains, paths, presets
 from ..blender.chain_bones import ChainError
 from ..blender.properties import SOLVERS, SPACES
 from .common import ChainOperator, RigOperator, named_object
@@ -186,7 +186,10 @@ class IKCHAIN_OT_remove(ChainOperator, bpy.types.Operator):
     def run(self, context: bpy.types.Context) -> None:
         """Remove the chain."""
         ob = self.rig(context)
-        chains.remove(ob, self.index(ob))
+        index = self.index(ob)
+        left_alone = paths.doubtful_actions(ob, range(index, len(ob.ik_chains)))
+        chains.remove(ob, index)
+        _tell_left_alone(self, left_alone)
 
 
 class IKCHAIN_OT_move(ChainOperator, bpy.types.Operator):
@@ -213,7 +216,19 @@ class IKCHAIN_OT_move(ChainOperator, bpy.types.Operator):
         if not 0 <= to < len(ob.ik_chains):
             edge = "last" if self.direction == "DOWN" else "first"
             raise ChainError(f"'{ob.ik_chains[index].name}' is the {edge} IK chain already")
+        left_alone = paths.doubtful_actions(ob, (index, to))
         chains.move(ob, index, to)
+        _tell_left_alone(self, left_alone)
+
+
+def _tell_left_alone(operator: bpy.types.Operator, actions: list[str]) -> None:
+    """Name the actions whose curves of chains still stand for the places before."""
+    if actions:
+        names = ", ".join(f"'{name}'" for name in actions)
+        operator.report(
+            {"WARNING"},
+            f"Nothing plays {names} now, and it may be another rig's: its curves were left as they are",
+        )
 
 
 CLASSES = (IKCHAIN_OT_add, IKCHAIN_OT_remove, IKCHAIN_OT_move)

@@ -5,7 +5,7 @@ import math
 
 import bpy
 
-from ..blender import snap
+from ..blender import fk_keys, snap
 from ..core.report import length_text
 from .common import ChainOperator
 
@@ -51,4 +51,17 @@ keyed where they are animated"""
             self.report({"WARNING"}, text)
 
 
-CLASSES = (IKCHAIN_OT_snap_fk, IKCHAIN_OT_snap_ik)
+class IKCHAIN_OT_key_fk(ChainOperator, bpy.types.Operator):
+    """Key the FK pose of the bones of an IK chain at the current frame, whatever its influence; \
+a key set on the bones themselves holds the solved pose that they show"""
+
+    bl_idname = "ik_chain.key_fk"
+    bl_label = "Key FK Pose"
+
+    def run(self, context: bpy.types.Context) -> None:
+        """Key at the current frame."""
+        ob = self.rig(context)
+        fk_keys.key_fk(ob, self.index(ob))
+
+
+CLASSES = (IKCHAIN_OT_snap_fk, IKCHAIN_OT_snap_ik, IKCHAIN_OT_key_fk)

@@ -111,6 +111,7 @@ class IKCHAIN_PT_main(ChainPanel, bpy.types.Panel):
         row = layout.row(align=True)
         row.operator("ik_chain.snap_fk")
         row.operator("ik_chain.snap_ik")
+        layout.operator("ik_chain.key_fk", icon="KEY_HLT")
 
 
 def _draw_list_buttons(column: Any, ob: bpy.types.Object) -> None:

@@ -499,3 +499,87 @@ def test_a_target_that_is_no_number_leaves_the_fk_pose_in_memory(
     chains.remove(by_hand, 0)
     update()
     assert np.array_equal(pose(by_hand), fk)
+
+
+# Keys on bones that a chain poses
+
+
+@pytest.mark.parametrize("influence", [0.0, 0.3, 0.5, 1.0])
+@pytest.mark.parametrize("mode", ["QUATERNION", "XYZ"])
+def test_keying_the_fk_pose_moves_nothing_at_any_influence(
+    by_hand: bpy.types.Object, mode: str, influence: float
+) -> None:
+    for bone in ("thigh", "shin"):
+        by_hand.pose.bones[bone].rotation_mode = mode
+    update()
+    fk = pose(by_hand)
+    chain = add_leg(by_hand, target_location=TARGET, influence=influence)
+    seen = pose(by_hand)
+    assert bpy.ops.ik_chain.key_fk(object=by_hand.name) == {"FINISHED"}
+    keyed = {curve.data_path for curve in action_curves(by_hand)}
+    assert keyed == {f'pose.bones["{name}"].{rotation_property(by_hand, name)}' for name in ("thigh", "shin")}
+    update()
+    assert np.abs(pose(by_hand) - seen).max() <= 2e-6
+    for frame in (7, 1):
+        go_to(frame)
+        assert np.abs(pose(by_hand) - seen).max() <= 2e-6, "one key holds on all frames"
+    chain.mute = True
+    update()
+    assert np.abs(pose(by_hand) - fk).max() <= 2e-6
+
+
+def test_a_key_set_on_the_bones_themselves_is_the_blended_pose_and_becomes_fk(
+    by_hand: bpy.types.Object,
+) -> None:
+    """As docs/settings.md says: at half influence the next frame blends on from there."""
+    chain = add_leg(by_hand, target_location=TARGET, influence=0.5)
+    seen = pose(by_hand)
+    for bone in ("thigh", "shin"):
+        by_hand.pose.bones[bone].keyframe_insert("rotation_quaternion", frame=1)
+    go_to(2)
+    nearer = off(by_hand)
+    chain.mute = True
+    go_to(3)
+    assert np.abs(pose(by_hand) - seen).max() <= 2e-6
+    assert nearer < 0.9 * off(by_hand)
+
+
+def test_fk_of_a_moved_and_a_stretched_bone_is_keyed_too(by_hand: bpy.types.Object) -> None:
+    fk = pose(by_hand)
+    chain = add_leg(
+        by_hand, target_location=(0.9, 0.0, 0.2), limit_mode="MOVE_ROOT", move_bone="hips", move_max=2.0
+    )
+    moved = pose(by_hand)
+    assert np.abs(moved - fk).max() > 0.1
+    bpy.ops.ik_chain.key_fk(object=by_hand.name)
+    chain.limit_mode, chain.stretch_max = "STRETCH", 1.0
+    update()
+    bpy.ops.ik_chain.key_fk(object=by_hand.name)
+    keyed = {curve.data_path.rpartition(".")[2] for curve in action_curves(by_hand)}
+    assert keyed == {"rotation_quaternion", "location", "scale"}
+    chain.mute = True
+    go_to(4)
+    assert np.abs(pose(by_hand) - fk).max() <= 2e-6
+
+
+def test_keying_fk_keeps_an_edit_that_has_no_key_yet(by_hand: bpy.types.Object) -> None:
+    """A bone with curves, turned by hand: that pose is keyed, as Blender's own key would."""
+    key_all(by_hand)
+    go_to(3)
+    add_leg(by_hand, target_location=TARGET, influence=0.0)
+    edited = (0.9, 0.1, 0.3, 0.0)
+    by_hand.pose.bones["thigh"].rotation_quaternion = edited
+    update()
+    bpy.ops.ik_chain.key_fk(object=by_hand.name)
+    go_to(8)
+    go_to(3)
+    assert np.allclose(by_hand.pose.bones["thigh"].rotation_quaternion, edited, atol=1e-6)
+
+
+def test_fk_that_a_driver_or_a_strip_sets_takes_no_key(by_hand: bpy.types.Object) -> None:
+    add_leg(by_hand, target_location=TARGET)
+    play_from_nla(by_hand)
+    go_to(2)
+    with pytest.raises(RuntimeError, match="is set by NLA strip 'walk', which takes no key"):
+        bpy.ops.ik_chain.key_fk(object=by_hand.name)
+    assert by_hand.animation_data.action is None

@@ -275,9 +275,6 @@ def test_refusals() -> None:
     ob = make()
     assert "no bone 'nothing'" in refused("bone", parent_bone="nothing")
     assert "which the chain itself turns" in refused("bone", parent_bone="shin")
-    ob.hide_set(True)
-    assert "is hidden" in refused("bone")
-    ob.hide_set(False)
     chain = ob.ik_chains["leg"]
     chain.pole_mode = "DIRECTION"
     chain.keyframe_insert("pole_location", frame=3)
@@ -285,6 +282,80 @@ def test_refusals() -> None:
     chain.target_space, chain.target, chain.target_location = "CUSTOM", bpy.data.objects["Door"], (0, 0, 0)
     update()
     assert "is 'Door' already" in refused("empty")
+
+
+def hide_by_eye(ob: bpy.types.Object) -> None:
+    ob.hide_set(True)
+
+
+def disable(ob: bpy.types.Object) -> None:
+    ob.hide_viewport = True
+
+
+def put_away(ob: bpy.types.Object) -> bpy.types.LayerCollection:
+    collection = bpy.data.collections.new("Away")
+    bpy.context.scene.collection.children.link(collection)
+    collection.objects.link(ob)
+    bpy.context.scene.collection.objects.unlink(ob)
+    return bpy.context.view_layer.layer_collection.children["Away"]
+
+
+def exclude(ob: bpy.types.Object) -> None:
+    put_away(ob).exclude = True
+
+
+def hide_collection(ob: bpy.types.Object) -> None:
+    put_away(ob).hide_viewport = True
+
+
+def unlink(ob: bpy.types.Object) -> None:
+    bpy.context.scene.collection.objects.unlink(ob)
+
+
+@pytest.mark.parametrize("mode", ["OBJECT", "POSE"])
+@pytest.mark.parametrize("hide", [hide_by_eye, disable, exclude, hide_collection, unlink])
+def test_a_hidden_rig_gets_a_control_bone_too(hide: Any, mode: str) -> None:
+    ob = make()
+    other = armature("Other")
+    bpy.context.view_layer.objects.active = ob
+    bpy.ops.object.mode_set(mode=mode)
+    if mode == "OBJECT":
+        bpy.context.view_layer.objects.active = other
+    before = poses(ob)
+    go_to(NOW)
+    hide(ob)
+    update()
+    state = (ob.hide_viewport, ob.visible_get(), [c.name for c in ob.users_collection], ob.mode)
+    assert not ob.visible_get()
+    assert add("bone") == {"FINISHED"}
+    update()
+    now = (ob.hide_viewport, ob.visible_get(), [c.name for c in ob.users_collection], ob.mode)
+    assert now == state
+    chain = ob.ik_chains["leg"]
+    assert (chain.target, chain.subtarget) == (ob, "leg Target")
+    show = bpy.context.scene.collection.objects
+    if ob not in show.values():
+        show.link(ob)
+    ob.hide_viewport = False
+    update()
+    ob.hide_set(False)
+    assert_still(before, poses(ob))
+
+
+def test_a_rig_that_keys_hide_gets_one_and_one_that_a_driver_hides_does_not() -> None:
+    ob = make()
+    ob.hide_viewport = True
+    ob.keyframe_insert("hide_viewport", frame=1)
+    go_to(3)
+    assert not ob.visible_get()
+    assert add("bone") == {"FINISHED"}
+    go_to(4)
+    assert ob.hide_viewport
+    ob.animation_data_clear()
+    ob.driver_add("hide_viewport").driver.expression = "1"
+    go_to(5)
+    assert "'Rig' is kept hidden by a driver" in refused("bone", part="POLE")
+    assert ob.hide_viewport
 
 
 def test_a_linked_armature_takes_no_bone(tmp_path: Any) -> None:
