@@ -234,3 +234,11 @@ def has_operator(category: Any, name: str) -> bool:
     except KeyError:
         return False
     return True
+
+
+def newer_release_of_file() -> tuple[str, str] | None:
+    """The release that wrote the open file, and this one, where the file is newer."""
+    saved, here = bpy.data.version[:2], bpy.app.version[:2]
+    if saved <= here:
+        return None
+    return ".".join(map(str, saved)), ".".join(map(str, here))

@@ -152,8 +152,9 @@ def _fit_frame_range() -> None:
 
 
 def _warnings() -> Iterator[str]:
-    if bpy.data.version[:2] > bpy.app.version[:2]:
-        saved, here = (".".join(map(str, version[:2])) for version in (bpy.data.version, bpy.app.version))
+    newer = compat.newer_release_of_file()
+    if newer:
+        saved, here = newer
         yield f"saved by Blender {saved}: what this {here} does not know is lost when the file is written"
     if bpy.app.autoexec_fail:
         yield f"scripts were not run, poses may differ from what was saved ({bpy.app.autoexec_fail_message})"
