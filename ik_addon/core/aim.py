@@ -12,7 +12,7 @@ from functools import cache
 
 import numpy as np
 
-from .aim_few import few_aims
+from .aim_few import OBLIQUE, few_aims
 from .bend_plane import (
     PARALLEL,
     SIN_ALIGNED,
@@ -202,6 +202,10 @@ def _look_at(
     flat /= np.maximum(off_line, TINY)
     if along.any():
         flat = np.where(along, perpendicular(now.T).T, flat)
+    if (off_line < OBLIQUE).any():
+        # What is left of a vector near the line leans along it by its rounding.
+        flat -= dot(flat, now) * now
+        flat /= np.sqrt(dot(flat, flat))
     turned = carried_plane(now, flat[None], line)[0]
     turned = turned - dot(turned, line) * line
     turned /= np.sqrt(dot(turned, turned))

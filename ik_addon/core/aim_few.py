@@ -12,13 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from .bend_plane import OPPOSITE, PARALLEL, SIN_CONE
+from .bend_plane import OPPOSITE, SIN_CONE
 from .float_vectors import Vector, cross, dot, length, less, over, turned_to_pole
 from .job import REACHED, ZERO, Status
 from .transforms import TINY
 
 # With more bones than this the arrays are faster.
 FEW = 8
+# Sine from the aim axis below which an up axis has lost digits when it is put at right angles to it.
+OBLIQUE = 1e-3
 Rows = tuple[Vector, Vector, Vector]
 
 
@@ -68,7 +70,7 @@ def _look_at(
     now, side, line = _carried(bone, meeting), _carried(bone, up), over(way, distance)
     flat = less(side, dot(side, now), now)
     off_line = length(flat)
-    if off_line < (PARALLEL if pole is None else SIN_CONE):
+    if off_line < (OBLIQUE if pole is None else SIN_CONE):
         return None
     flat = over(flat, off_line)
     middle = now[0] + line[0], now[1] + line[1], now[2] + line[2]
