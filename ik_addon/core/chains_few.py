@@ -24,6 +24,7 @@ from .float_vectors import (
     Vector,
     blend_sides,
     carried,
+    frame_turn,
     hinge_frame,
     length,
     over,
@@ -35,7 +36,7 @@ from .float_vectors import (
 from .iterative import EDGE, FULL, ONE_SIDED
 from .job import REACHED, ZERO, ChainJob, ChainResult, Status
 from .swing import twists
-from .transforms import TINY, quaternion_to_matrix
+from .transforms import TINY, quaternion_multiply
 from .two_bone import CLEAR
 
 # Least part along u, plus 1, of a bone; its point loses digits below.
@@ -94,9 +95,9 @@ def few_chains(
         points, missed = _solved(line, iterations, tolerance, shape, pole is not None)
         *result, aligned = _result(chain, target, line, points, pole, angle)
         solved.append((*result, _status(line, missed, aligned)))
-    rotations, positions, residual, status = zip(*solved, strict=True)
+    turns, positions, residual, status = zip(*solved, strict=True)
     return ChainResult(
-        rotations=np.array(rotations).reshape(*batch, count - 1, 3, 3),
+        turns=np.array(turns).reshape(*batch, count - 1, 4),
         joints=np.array(positions).reshape(*batch, count, 3),
         residual=np.array(residual).reshape(batch),
         status=np.array(status, np.int8).reshape(batch),
@@ -186,7 +187,7 @@ def _closed(
 def _result(
     joints: np.ndarray, target: Vector, line: FewLine, points: np.ndarray, pole: Vector | None, angle: float
 ) -> tuple[np.ndarray, np.ndarray, float, bool]:
-    """Turns ``(n, 3, 3)``, joints ``(n + 1, 3)``, residual, and if the pole is on the line."""
+    """Turns ``(n, 4)``, joints ``(n + 1, 3)``, residual, and if the pole is on the line."""
     settled = _settled(line)
     side, points = line.side * settled, points * settled
     frame, aligned = line.frame, False
@@ -199,10 +200,10 @@ def _result(
         frame = turned_by(frame, angle)
     if line.distance >= 1.0 - FULL:
         points = np.zeros(len(points), complex)
-    quaternions = _swings(line.points, points)
+    turns = _swings(line.points, points)
     twice = 2.0 / (1.0 + square(points))
     off = twice * points
-    posed, before = np.array(frame), np.array(line.before)
+    posed = np.array(frame)
     steps = np.array((twice - 1.0, off.imag, -off.real)) * (line.lengths * line.total)
     solved = np.empty(joints.shape)
     solved[0] = joints[0]
@@ -210,7 +211,10 @@ def _result(
     solved = np.add.accumulate(solved, axis=0)
     x, y, z = solved[-1].tolist()
     miss = length((x - target[0], y - target[1], z - target[2]))
-    return posed.T @ quaternion_to_matrix(quaternions) @ before, solved, miss, aligned
+    turns[:, 1:] = turns[:, 1:] @ posed
+    turns /= np.sqrt(np.einsum("ni,ni->n", turns, turns))[:, None]
+    chain = np.array(frame_turn(line.before, frame))
+    return quaternion_multiply(turns, chain), solved, miss, aligned
 
 
 def _settled(line: FewLine) -> complex:

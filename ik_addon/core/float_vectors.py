@@ -113,3 +113,25 @@ def turned(frame: Frame, cosine: float, sine: float) -> Frame:
         (cosine * n0 + sine * w0, cosine * n1 + sine * w1, cosine * n2 + sine * w2),
         (cosine * w0 - sine * n0, cosine * w1 - sine * n1, cosine * w2 - sine * n2),
     )
+
+
+def frame_turn(before: Frame, after: Frame) -> tuple[float, float, float, float]:
+    """The unit quaternion, w first, of the turn from one frame to another.
+
+    As in `transforms.matrix_to_quaternion` the largest of its parts is found first.
+    """
+    (a, b, c), (u, v, w) = before, after
+    xx, xy, xz = (u[0] * a[j] + v[0] * b[j] + w[0] * c[j] for j in range(3))
+    yx, yy, yz = (u[1] * a[j] + v[1] * b[j] + w[1] * c[j] for j in range(3))
+    zx, zy, zz = (u[2] * a[j] + v[2] * b[j] + w[2] * c[j] for j in range(3))
+    largest = max(xx + yy + zz, xx - yy - zz, yy - xx - zz, zz - xx - yy)
+    if largest == xx + yy + zz:
+        row = 1.0 + largest, zy - yz, xz - zx, yx - xy
+    elif largest == xx - yy - zz:
+        row = zy - yz, 1.0 + largest, xy + yx, xz + zx
+    elif largest == yy - xx - zz:
+        row = xz - zx, xy + yx, 1.0 + largest, yz + zy
+    else:
+        row = yx - xy, xz + zx, yz + zy, 1.0 + largest
+    size = sqrt(row[0] * row[0] + row[1] * row[1] + row[2] * row[2] + row[3] * row[3])
+    return row[0] / size, row[1] / size, row[2] / size, row[3] / size

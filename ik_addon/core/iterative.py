@@ -44,8 +44,8 @@ from .bend_plane import (
 )
 from .closing import bow, directions, leave_line, project, spinors
 from .job import REACHED, ZERO, ChainJob, ChainResult, Status
-from .swing import Spinors, swings, turn_matrices
-from .transforms import TINY
+from .swing import Spinors, swings
+from .transforms import TINY, matrix_to_quaternion, quaternion_multiply
 from .two_bone import CLEAR
 
 # What a chain lacks to full reach below which rounding hides how it bends.
@@ -54,6 +54,7 @@ FULL = 1e-14
 ONE_SIDED = 0.25
 # How near to its radii a chain that cannot reach its target is posed to find its side.
 EDGE = 1e-9
+NO_TURN = np.array([1.0, 0.0, 0.0, 0.0])
 # Joints that are solved at once; their temporaries stay in the cache.
 BLOCK = 8192
 
@@ -233,19 +234,31 @@ def to_result(job: ChainJob, line: Line, points: np.ndarray, missed: np.ndarray)
     joints = np.add.accumulate(joints, axis=0)
     miss = joints[-1] - line.target
 
-    turns = swings(line.spinors, posed)
-    turns[1:] = np.einsum("anm,akm->knm", turns[1:], frame)
-    chain = np.einsum("akm,ajm->kjm", frame, line.before)
-    rotations = np.einsum("iknm,kjm->ijnm", turn_matrices(turns), chain)
+    turns = _turns(swings(line.spinors, posed), frame, line.before)
     if line.dead is not None:
-        rotations = np.where(line.dead, np.eye(3)[..., None, None], rotations)
+        turns = np.where(line.dead[:, None, None], NO_TURN, turns)
     batch = job.joints.shape[:-2]
     return ChainResult(
-        rotations=rotations.transpose(3, 2, 0, 1).reshape(*batch, count, 3, 3),
+        turns=turns.reshape(*batch, count, 4),
         joints=joints.transpose(2, 0, 1).reshape(*batch, count + 1, 3),
         residual=np.sqrt(dot(miss, miss)).reshape(batch),
         status=_status(line, missed, aligned).reshape(batch),
     )
+
+
+def _turns(own: np.ndarray, frame: np.ndarray, before: np.ndarray) -> np.ndarray:
+    """Unit quaternions ``(m, n, 4)`` of the bones' turns in the job's frame.
+
+    Args:
+        own: ``(4, n, m)`` turns of the bones on the line, parts w, u, Y, N, of any length but zero.
+        frame, before: ``(3, 3, m)``, what the chain is turned to as a whole, and from.
+    """
+    turns = np.empty((own.shape[2], own.shape[1], 4))
+    turns[..., 0] = own[0].T
+    np.einsum("anm,akm->mnk", own[1:], frame, out=turns[..., 1:])
+    turns /= np.sqrt(np.einsum("mni,mni->mn", turns, turns))[..., None]
+    chain = matrix_to_quaternion(np.einsum("akm,ajm->mkj", frame, before))
+    return quaternion_multiply(turns, chain[:, None])
 
 
 def _without_gaps(

@@ -8,6 +8,8 @@ from enum import IntEnum
 
 import numpy as np
 
+from .transforms import matrix_to_quaternion, quaternion_to_matrix
+
 # The tip counts as on its target within this share of the chain's length.
 REACHED = 1e-9
 # A distance or bone below this share of the chain's length has no direction.
@@ -81,16 +83,27 @@ class ChainResult:
     """What a solver did to a chain.
 
     Attributes:
-        rotations: ``(..., n, 3, 3)`` turns, in the job's frame, of each bone's FK orientation.
+        turns: of each bone's FK orientation, in the job's frame: rotation matrices ``(..., n, 3, 3)``
+            or unit quaternions ``(..., n, 4)``, whichever the solver finds.
         joints: ``(..., n + 1, 3)`` positions after the solve.
         residual: ``(...)`` distance from tip to target, in the job's unit.
         status: ``(...)`` int8, values of `Status`.
     """
 
-    rotations: np.ndarray
+    turns: np.ndarray
     joints: np.ndarray
     residual: np.ndarray
     status: np.ndarray
+
+    @property
+    def rotations(self) -> np.ndarray:
+        """The turns as rotation matrices ``(..., n, 3, 3)``."""
+        return quaternion_to_matrix(self.turns) if self.turns.shape[-1] == 4 else self.turns
+
+    @property
+    def quaternions(self) -> np.ndarray:
+        """The turns as unit quaternions ``(..., n, 4)``."""
+        return self.turns if self.turns.shape[-1] == 4 else matrix_to_quaternion(self.turns)
 
 
 def _finite(name: str, value: object, tail: tuple[int, ...]) -> np.ndarray:

@@ -54,7 +54,7 @@ def solve_valid(job: ChainJob, axis: int | np.ndarray, bend_sign: np.ndarray | f
     normal = axis * (sign / np.sqrt(np.einsum("ni,ni->n", axis, axis)))[:, None]
     turns, solved, residual, status = few_planar(job, normal) or _solve_all(job, normal)
     return ChainResult(
-        rotations=turns.reshape(*batch, 2, 3, 3),
+        turns=turns.reshape(*batch, 2, 3, 3),
         joints=solved.reshape(*batch, 3, 3),
         residual=residual.reshape(batch),
         status=status.reshape(batch),

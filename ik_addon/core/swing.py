@@ -29,7 +29,6 @@ from .transforms import TINY
 Spinors = tuple[np.ndarray, np.ndarray]
 # Half cosine of a swing below which its axis is lost in rounding.
 _OPPOSITE = 1e-9
-_CYCLES = ((0, 1, 2), (1, 2, 0), (2, 0, 1))
 
 
 def swings(before: Spinors, after: Spinors) -> np.ndarray:
@@ -63,20 +62,6 @@ def swings(before: Spinors, after: Spinors) -> np.ndarray:
     out[0], out[3] = straight.real, across.real
     np.negative(straight.imag, out=out[1])
     np.negative(across.imag, out=out[2])
-    return out
-
-
-def turn_matrices(turns: np.ndarray) -> np.ndarray:
-    """Rotation matrices ``(3, 3, n, m)`` of the quaternions ``(4, n, m)``, of any length but zero."""
-    unit = turns * np.sqrt(2.0 / np.add.reduce(turns * turns, axis=0))
-    # (w, x, y, z) times (x, y, z), each twice the product of the unit quaternion's parts.
-    parts = unit[:, None] * unit[1:]
-    out = parts[1:]
-    diagonal = [1.0 - parts[j + 1, j] - parts[k + 1, k] for _, j, k in _CYCLES]
-    for i, j, k in _CYCLES:
-        out[j, i] += parts[0, k]
-        out[i, j] -= parts[0, k]
-        out[i, i] = diagonal[i]
     return out
 
 

@@ -69,7 +69,7 @@ def solve_valid(job: ChainJob) -> ChainResult:
     parts = few_limbs(job) or _solve_all(job)
     turns, joints, residual, status = parts
     return ChainResult(
-        rotations=turns.reshape(*batch, 2, 3, 3),
+        turns=turns.reshape(*batch, 2, 3, 3),
         joints=joints.reshape(*batch, 3, 3),
         residual=residual.reshape(batch),
         status=status.reshape(batch),

@@ -4,14 +4,14 @@ import pytest
 from limbs import unit
 
 from ik_addon.core.closing import spinors
-from ik_addon.core.swing import swings, turn_matrices
-from ik_addon.core.transforms import axis_angle_to_matrix, rotation_arc
+from ik_addon.core.swing import swings
+from ik_addon.core.transforms import axis_angle_to_matrix, quaternion_to_matrix, rotation_arc
 
 
 def turns(before, after):
     """Matrices ``(n, m, 3, 3)`` that lead from the directions ``(n, m, 3)`` before to those after."""
     parts = [spinors(b[..., 0], b[..., 1] + 1j * b[..., 2]) for b in (before, after)]
-    return np.moveaxis(turn_matrices(swings(*parts)), (0, 1), (-2, -1))
+    return quaternion_to_matrix(np.moveaxis(swings(*parts), 0, -1))
 
 
 def one_by_one(before, after):
