@@ -14,6 +14,7 @@ from ..core.pipeline import solve
 from ..core.work import Solution
 from . import anchors, animation, memory
 from .joint_limits import constrained_bones
+from .memory import Held
 from .plan import (
     Plan,
     Rig,
@@ -24,7 +25,7 @@ from .plan import (
     fingerprint,
     groups_of_rigs,
 )
-from .reading import Held, HeldVectors, read
+from .reading import read
 from .state import STATE
 
 # Plans kept for values of animated discrete settings: a keyed number has no end of them.
@@ -96,8 +97,8 @@ def solve_group(rigs: Sequence[bpy.types.Object], depsgraph: bpy.types.Depsgraph
     for rig, ob, held, vector_rows in zip(plan.rigs, rigs, reading.held, reading.fk_vectors, strict=True):
         rows = slice(first, first + len(rig.places))
         first = rows.stop
-        _write(rig, ob, reading.fk[:, rows], held, solution)
-        for channel, fk, vectors in zip(rig.vectors, vector_rows, held.vectors, strict=True):
+        _write(rig, ob, reading.fk[:, rows], held[0], solution)
+        for channel, fk, vectors in zip(rig.vectors, vector_rows, held[1:], strict=True):
             _write_vectors(channel, ob, fk, vectors, solution)
 
 
@@ -165,21 +166,18 @@ def vectors_changed(channel: VectorChannel, solution: Solution) -> np.ndarray:
 
 
 def _write_vectors(
-    channel: VectorChannel, ob: bpy.types.Object, fk: np.ndarray, held: HeldVectors, solution: Solution
+    channel: VectorChannel, ob: bpy.types.Object, fk: np.ndarray, held: Held, solution: Solution
 ) -> None:
-    bit, fk_name, solved_name = memory.VECTORS[channel.prop]
     rows = solved_vectors(channel, fk, solution)[0]
-    bones, at = ob.pose.bones, channel.pose_places
-    for prop, now, before in (
-        (channel.prop, rows, held.channels),
-        (solved_name, rows, held.solved),
-        (fk_name, fk[0], held.fk),
-    ):
-        if not np.array_equal(now, before):
-            memory.write_vectors(bones, prop, at, now)
-    for place in at[~held.held].tolist():
-        bones[place].ik_held_channels |= bit
+    if not np.array_equal(rows, held.channels):
+        memory.write_vectors(ob.pose.bones, channel.prop, channel.pose_places, rows)
+    _remember(ob, channel.prop, channel.pose_places, held, memory.record(fk[0], rows, 1.0))
     ob.update_tag(refresh={"DATA"})
+
+
+def _remember(ob: bpy.types.Object, channel: str, at: np.ndarray, held: Held, record: np.ndarray) -> None:
+    if not np.array_equal(record, held.record):
+        memory.write_vectors(ob.pose.bones, f"ik_held_{channel}", at, record)
 
 
 def _write(rig: Rig, ob: bpy.types.Object, fk: np.ndarray, held: Held, solution: Solution) -> None:
@@ -189,12 +187,7 @@ def _write(rig: Rig, ob: bpy.types.Object, fk: np.ndarray, held: Held, solution:
         bones, at = ob.pose.bones, rig.pose_places
         if not np.array_equal(rows, held.channels):
             memory.write_rows(bones, rig.modes, at, rows)
-        if not np.array_equal(rows, held.solved):
-            memory.write_vectors(bones, "ik_solved_rotation", at, rows)
-        if not np.array_equal(fk[0], held.fk):
-            memory.write_vectors(bones, "ik_fk_rotation", at, fk[0])
-        if not np.array_equal(rig.codes, held.codes):
-            memory.write_scalars(bones, "ik_held_mode", at, rig.codes)
+        _remember(ob, "rotation", at, held, memory.record(fk[0], rows, rig.codes))
         ob.update_tag(refresh={"DATA"})
     if len(ob.ik_chains):
         residual = np.minimum(solution.residual[0, rig.chains], LARGEST).astype(np.float32)

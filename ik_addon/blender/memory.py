@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The FK value of bones whose rotation a chain writes, kept on the pose bones.
+"""The FK values of channels that chains write, kept on the pose bones.
 
-Rows are those of `core.channels`: four numbers in the bone's rotation mode.
+Rotation rows are those of `core.channels`: four numbers in the bone's rotation mode.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -22,9 +23,57 @@ CHANNELS = {
     "AXIS_ANGLE": ("rotation_axis_angle", 4),
 }
 EULER_CHANNEL = ("rotation_euler", 3)
-# Rows of more bones than this go through one `foreach_set` over all bones of the rig,
-# which is quicker then and leaves the other bones' values as they are.
-FEW = 24
+# Of fewer bones than one in so many of a rig's, values are set one by one: that is quicker then than a
+# `foreach_set` over all bones, and gives a property of its own to none that needs none.
+FEW = 4
+# The channels that chains write, and the numbers in a row of each.
+WIDTHS = {"rotation": 4, "location": 3, "scale": 3}
+VECTORS = ("location", "scale")
+# Properties of pose bones with what solves left.
+NAMES = tuple(f"ik_held_{channel}" for channel in WIDTHS)
+
+
+@dataclass(frozen=True)
+class Held:
+    """What k pose bones hold in a channel that chains write.
+
+    Attributes:
+        channels: ``(k, w)`` float32 rows of the channel.
+        record: ``(k, 2 w + 1)`` float32, the memory: the row in FK, the row as chains last wrote it, and
+            a mark, 0 where the bone has no memory. For rotations it is the code of the mode (see
+            `MODE_CODES`) that both rows are in.
+    """
+
+    channels: np.ndarray
+    record: np.ndarray
+
+    @property
+    def fk(self) -> np.ndarray:
+        """``(k, w)`` rows in FK."""
+        return self.record[:, : self.channels.shape[1]]
+
+    @property
+    def solved(self) -> np.ndarray:
+        """``(k, w)`` rows as last written."""
+        return self.record[:, self.channels.shape[1] : -1]
+
+    @property
+    def marks(self) -> np.ndarray:
+        """``(k,)`` see `record`."""
+        return self.record[:, -1]
+
+
+def read_held(bones: Any, channel: str, places: np.ndarray, channels: np.ndarray) -> Held:
+    """The memory of the bones at `places` beside the rows that their channels hold."""
+    return Held(channels, read_vectors(bones, f"ik_held_{channel}", 2 * WIDTHS[channel] + 1)[places])
+
+
+def record(fk: np.ndarray, solved: np.ndarray, marks: np.ndarray | float) -> np.ndarray:
+    """A memory ``(k, 2 w + 1)`` of rows ``(k, w)``, see `Held.record`."""
+    width = fk.shape[1]
+    out = np.empty((len(fk), 2 * width + 1), np.float32)
+    out[:, :width], out[:, width:-1], out[:, -1] = fk, solved, marks
+    return out
 
 
 def channel(mode: str) -> tuple[str, int]:
@@ -60,22 +109,13 @@ def read_rows(bones: Any, modes: tuple[str, ...], places: np.ndarray) -> np.ndar
 
 def write_vectors(bones: Any, prop: str, places: np.ndarray, values: np.ndarray) -> None:
     """Set a vector property of the bones at `places` to the rows of `values`."""
-    if len(places) <= FEW:
+    if len(places) * FEW < len(bones):
         for place, value in zip(places.tolist(), values.tolist(), strict=True):
             setattr(bones[place], prop, value)
         return
     everything = read_vectors(bones, prop, values.shape[1])
     everything[places] = values
     bones.foreach_set(prop, everything.ravel())
-
-
-def write_scalars(bones: Any, prop: str, places: np.ndarray, values: np.ndarray) -> None:
-    """Set an integer property of the bones at `places`."""
-    everything = np.empty(len(bones), np.int32)
-    bones.foreach_get(prop, everything)
-    if not np.array_equal(everything[places], values):
-        everything[places] = values
-        bones.foreach_set(prop, everything)
 
 
 def write_rows(bones: Any, modes: tuple[str, ...], places: np.ndarray, rows: np.ndarray) -> None:
@@ -117,56 +157,53 @@ def change_mode(rows: np.ndarray, before: Sequence[str], after: Sequence[str]) -
     return from_quaternion(q, after, np.zeros(rows.shape)).astype(np.float32)
 
 
-# Location and scale: bit of `ik_held_channels`, and the properties that keep their FK and written values.
-VECTORS = {
-    "location": (1, "ik_fk_location", "ik_solved_location"),
-    "scale": (2, "ik_fk_scale", "ik_solved_scale"),
-}
-# Properties of pose bones with what solves left.
-NAMES = (
-    "ik_fk_rotation",
-    "ik_solved_rotation",
-    "ik_held_mode",
-    "ik_held_channels",
-    *(name for _, *names in VECTORS.values() for name in names),
-)
-
-
 def release(ob: bpy.types.Object, names: Iterable[str]) -> None:
     """Give bones their FK rotation back and forget it."""
     from .animation import animated_rotation_components  # builds on this module
 
-    held = [name for name in names if name in ob.pose.bones and ob.pose.bones[name].ik_held_mode]
+    held = [name for name in names if name in ob.pose.bones and ob.pose.bones[name].ik_held_rotation[-1]]
     animated = animated_rotation_components(ob) if held else {}
     for name in held:
         bone = ob.pose.bones[name]
         mode = bone.rotation_mode
         prop, width = channel(mode)
         current = np.array([getattr(bone, prop)], np.float32)
-        fk = np.array([bone.ik_fk_rotation], np.float32)
-        solved = np.array([bone.ik_solved_rotation], np.float32)
-        if bone.ik_held_mode != MODE_CODES[mode]:
-            old = [MODES[bone.ik_held_mode - 1]]
+        fk, solved, code = _rows_of(bone, "rotation")
+        if code != MODE_CODES[mode]:
+            old = [MODES[code - 1]]
             fk, solved = change_mode(fk, old, [mode]), change_mode(solved, old, [mode])
             if np.allclose(current, solved[:, :width], atol=1e-5):
                 solved[:, :width] = current
         rows = (current, fk[:, :width], solved[:, :width])
         _give_back(bone, prop, rows, animated.get(name, np.zeros(4, bool))[:width])
-        bone.ik_held_mode = 0
+        bone.property_unset("ik_held_rotation")
 
 
 def release_vectors(ob: bpy.types.Object, prop: str, names: Iterable[str]) -> None:
     """Give bones their FK location or scale back and forget it."""
     from .animation import animated_vector_components
 
-    bit, *kept = VECTORS[prop]
-    held = [name for name in names if name in ob.pose.bones and ob.pose.bones[name].ik_held_channels & bit]
+    memory = f"ik_held_{prop}"
+    held = [name for name in names if name in ob.pose.bones and getattr(ob.pose.bones[name], memory)[-1]]
     animated = animated_vector_components(ob, prop) if held else {}
     for name in held:
         bone = ob.pose.bones[name]
-        rows = tuple(np.array([getattr(bone, each)], np.float32) for each in (prop, *kept))
+        fk, solved, _ = _rows_of(bone, prop)
+        rows = (np.array([getattr(bone, prop)], np.float32), fk, solved)
         _give_back(bone, prop, rows, animated.get(name, np.zeros(3, bool)))
-        bone.ik_held_channels &= ~bit
+        bone.property_unset(memory)
+
+
+def _rows_of(bone: Any, channel: str) -> tuple[np.ndarray, np.ndarray, int]:
+    """The FK row ``(1, w)`` of a bone, the one last written, and the mark."""
+    row = np.array([getattr(bone, f"ik_held_{channel}")], np.float32)
+    width = WIDTHS[channel]
+    return row[:, :width], row[:, width:-1], int(row[0, -1])
+
+
+def hold(bone: Any, channel: str, row: np.ndarray) -> None:
+    """Make a row ``(w,)`` the FK value of a bone that has a memory, as a chain has just written it."""
+    setattr(bone, f"ik_held_{channel}", (*row, *row, getattr(bone, f"ik_held_{channel}")[-1]))
 
 
 def _give_back(bone: Any, prop: str, rows: tuple[np.ndarray, ...], animated: np.ndarray) -> None:
@@ -194,16 +231,13 @@ def release_all(ob: bpy.types.Object, names: Iterable[str]) -> None:
 def held_bones(ob: bpy.types.Object, prop: str = "rotation") -> list[str]:
     """Names of the bones that have a memory of a channel."""
     bones = ob.pose.bones
-    codes = np.zeros(len(bones), np.int32)
-    bones.foreach_get("ik_held_mode" if prop == "rotation" else "ik_held_channels", codes)
-    if prop != "rotation":
-        codes &= VECTORS[prop][0]
-    return [bones[int(place)].name for place in np.flatnonzero(codes)]
+    marks = read_vectors(bones, f"ik_held_{prop}", 2 * WIDTHS[prop] + 1)[:, -1]
+    return [bones[int(place)].name for place in np.flatnonzero(marks)]
 
 
 def has_held(ob: bpy.types.Object) -> bool:
     """Some bone has a memory."""
-    return any(held_bones(ob, prop) for prop in ("rotation", *VECTORS))
+    return any(held_bones(ob, prop) for prop in WIDTHS)
 
 
 def release_unused(ob: bpy.types.Object) -> None:
@@ -215,7 +249,7 @@ def release_unused(ob: bpy.types.Object) -> None:
     from .obstacles import obstacles
 
     reasons = obstacles(ob)
-    used: dict[str, set[str]] = {"rotation": set(), **{prop: set() for prop in VECTORS}}
+    used: dict[str, set[str]] = {prop: set() for prop in WIDTHS}
     for chain in ob.ik_chains:
         try:
             channels = held_channels(ob, chain, reasons)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from ..core.transforms import (
+    NO_TURN,
     affine_inverse,
     make_compatible,
     matrix_to_quaternion,
@@ -27,11 +28,11 @@ from .tracks import Track
 
 # A space that flattens what is in it by more than this has no inverse.
 FLAT = 1e-9
-NO_TURN = np.array([1.0, 0.0, 0.0, 0.0])
 # Half of the time over which the speed of a space is taken, in frames.
 MOMENT = 0.5
-# Offsets that differ by less than this are the same.
-SAME = 1e-6
+# Offsets that differ by less than this are the same, and turns: the float32 matrices of bones, which are
+# not quite orthogonal, turn different rotations by slightly different amounts.
+SAME, SAME_TURN = 1e-6, 4e-6
 # Columns of a key that hold its value and those of its handles.
 VALUES = slice(keys.VALUE, keys.RIGHT.stop, 2)
 
@@ -67,8 +68,8 @@ class Relation:
     @property
     def is_still(self) -> bool:
         """The two spaces do not move against each other."""
-        parts = (self.matrix, self.offset, self.turn)
-        return all(bool((np.ptp(part, axis=0) < SAME).all()) for part in parts)
+        parts = ((self.matrix, SAME), (self.offset, SAME), (self.turn, SAME_TURN))
+        return all(bool((np.ptp(part, axis=0) < same).all()) for part, same in parts)
 
     def with_one(self, place: int, one: Relation) -> Relation:
         """The same with that of another at one place."""

@@ -420,43 +420,18 @@ class IKChain(bpy.types.PropertyGroup):
     uid: IntProperty(description="Number of the chain on its object", options={"HIDDEN"}, override=OVERRIDE)
 
 
-def _vector_memory(label: str, text: str) -> Any:
-    return FloatVectorProperty(name=label, description=text, size=3, options={"HIDDEN"}, override=OVERRIDE)
-
-
-# The FK value of a bone whose rotation a chain writes: channels that nothing animates
-# have no other memory of it, and it must survive undo, save and load with the file.
+# The FK values of channels that chains write: what nothing animates has no other memory of them, and
+# they must survive undo, save and load with the file. One property for each channel, since Blender
+# copies them all on every frame (see `memory.Held` for what they hold).
 POSE_BONE_MEMORY = {
-    "ik_fk_rotation": FloatVectorProperty(
-        name="FK Rotation",
-        description="Rotation channel of the bone without its chain",
-        size=4,
+    f"ik_held_{channel}": FloatVectorProperty(
+        name=f"Held {channel.title()}",
+        description=f"{channel.title()} without chains, as chains last wrote it, and whether it is held",
+        size=size,
         options={"HIDDEN"},
         override=OVERRIDE,
-    ),
-    "ik_solved_rotation": FloatVectorProperty(
-        name="Solved Rotation",
-        description="Rotation channel as the chain last wrote it",
-        size=4,
-        options={"HIDDEN"},
-        override=OVERRIDE,
-    ),
-    "ik_held_mode": IntProperty(
-        name="Held Mode",
-        description="Rotation mode of the two memories, 0 while no chain holds the bone",
-        options={"HIDDEN"},
-        override=OVERRIDE,
-    ),
-    "ik_fk_location": _vector_memory("FK Location", "Location channel of the bone without its chains"),
-    "ik_solved_location": _vector_memory("Solved Location", "Location channel as chains last wrote it"),
-    "ik_fk_scale": _vector_memory("FK Scale", "Scale channel of the bone without its chains"),
-    "ik_solved_scale": _vector_memory("Solved Scale", "Scale channel as chains last wrote it"),
-    "ik_held_channels": IntProperty(
-        name="Held Channels",
-        description="1 while a chain holds the location, 2 while one holds the scale",
-        options={"HIDDEN"},
-        override=OVERRIDE,
-    ),
+    )
+    for channel, size in (("rotation", 9), ("location", 7), ("scale", 7))
 }
 
 

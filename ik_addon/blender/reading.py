@@ -10,9 +10,10 @@ from typing import Any
 import bpy
 import numpy as np
 
+from ..core.batch import Batch
 from ..core.channels import MODES, to_quaternion
-from ..core.work import Batch
 from . import memory
+from .memory import Held
 from .plan import Plan, Rig, VectorChannel
 from .smoothing import neighbouring_locations, smooth_targets
 
@@ -48,45 +49,13 @@ class Reading:
         batch: for the solver.
         fk: ``(F, turned, 4)`` FK channel rows of the bones that chains turn, rig by rig.
         fk_vectors: for each rig and each of its `vectors`, ``(F, k, 3)`` FK rows.
-        held: for each rig what its bones held before, at the last frame.
+        held: for each rig what its bones held before, at the last frame: rotations, then its `vectors`.
     """
 
     batch: Batch
     fk: np.ndarray
     fk_vectors: tuple[tuple[np.ndarray, ...], ...]
-    held: tuple[Held, ...]
-
-
-@dataclass(frozen=True)
-class Held:
-    """What the original pose bones of a rig hold, for the k bones that chains turn.
-
-    Attributes:
-        channels: ``(k, 4)`` float32 rows of the rotation channels.
-        fk, solved: ``(k, 4)`` the memory of their FK rows, and of what was last written.
-        codes: ``(k,)`` their rotation modes when they were written, 0 without a memory.
-        vectors: the same of each of the rig's `vectors`.
-    """
-
-    channels: np.ndarray
-    fk: np.ndarray
-    solved: np.ndarray
-    codes: np.ndarray
-    vectors: tuple[HeldVectors, ...] = ()
-
-
-@dataclass(frozen=True)
-class HeldVectors:
-    """What the original pose bones hold in a location or scale channel that chains write.
-
-    Attributes:
-        channels, fk, solved: ``(k, 3)`` float32; held: ``(k,)`` whether there is a memory.
-    """
-
-    channels: np.ndarray
-    fk: np.ndarray
-    solved: np.ndarray
-    held: np.ndarray
+    held: tuple[tuple[Held, ...], ...]
 
 
 def read(
@@ -118,10 +87,10 @@ def read(
         if len(rig.follow_places):
             _read_followers(rig, bones, location, rotation, scale)
         held.append(_held(rig, ob))
-        fk.append(_fk_rows(rig, held[-1], evaluated, fresh))
+        fk.append(_fk_rows(rig, held[-1][0], evaluated, fresh))
         rotation[0, rig.places] = to_quaternion(fk[-1], rig.modes)
         vectors = []
-        for channel, kept in zip(rig.vectors, held[-1].vectors, strict=True):
+        for channel, kept in zip(rig.vectors, held[-1][1:], strict=True):
             row = _fk_vectors(channel, kept, bones, fresh)
             (location if channel.prop == "location" else scale)[0, channel.places] = row
             vectors.append(row[None])
@@ -188,39 +157,24 @@ def _read_followers(
     rotation[0, at] = to_quaternion(memory.read_rows(bones, rig.follow_modes, pose_at), rig.follow_modes)
 
 
-def _held(rig: Rig, ob: bpy.types.Object) -> Held:
+def _held(rig: Rig, ob: bpy.types.Object) -> tuple[Held, ...]:
     bones, at = ob.pose.bones, rig.pose_places
-    codes = np.empty(len(bones), np.int32)
-    bones.foreach_get("ik_held_mode", codes)
-    return Held(
-        channels=memory.read_rows(bones, rig.modes, at),
-        fk=memory.read_vectors(bones, "ik_fk_rotation", 4)[at],
-        solved=memory.read_vectors(bones, "ik_solved_rotation", 4)[at],
-        codes=codes[at],
-        vectors=tuple(_held_vectors(channel, bones) for channel in rig.vectors),
-    )
+    rotation = memory.read_held(bones, "rotation", at, memory.read_rows(bones, rig.modes, at))
+    return (rotation, *(_held_vectors(channel, bones) for channel in rig.vectors))
 
 
-def _held_vectors(channel: VectorChannel, bones: Any) -> HeldVectors:
-    bit, fk, solved = memory.VECTORS[channel.prop]
+def _held_vectors(channel: VectorChannel, bones: Any) -> Held:
     at = channel.pose_places
-    flags = np.empty(len(bones), np.int32)
-    bones.foreach_get("ik_held_channels", flags)
-    return HeldVectors(
-        channels=memory.read_vectors(bones, channel.prop, 3)[at],
-        fk=memory.read_vectors(bones, fk, 3)[at],
-        solved=memory.read_vectors(bones, solved, 3)[at],
-        held=(flags[at] & bit) != 0,
-    )
+    return memory.read_held(bones, channel.prop, at, memory.read_vectors(bones, channel.prop, 3)[at])
 
 
-def _fk_vectors(channel: VectorChannel, kept: HeldVectors, evaluated: Any, fresh: bool) -> np.ndarray:
+def _fk_vectors(channel: VectorChannel, kept: Held, evaluated: Any, fresh: bool) -> np.ndarray:
     """FK rows ``(k, 3)`` of a location or scale channel, as `_fk_rows` has them for rotation."""
     current = kept.channels
     if channel.animated.any():
         rows = memory.read_vectors(evaluated, channel.prop, 3)[channel.pose_places]
         current = np.where(channel.animated, rows, current)
-    return memory.fk_rows(current, kept.held, kept.fk, kept.solved, channel.animated, fresh)
+    return memory.fk_rows(current, kept.marks != 0.0, kept.fk, kept.solved, channel.animated, fresh)
 
 
 def _fk_rows(rig: Rig, held: Held, evaluated: bpy.types.Object, fresh: bool) -> np.ndarray:
@@ -233,11 +187,11 @@ def _fk_rows(rig: Rig, held: Held, evaluated: bpy.types.Object, fresh: bool) -> 
     if rig.is_animated:
         rows = memory.read_rows(evaluated.pose.bones, rig.modes, rig.pose_places)
         current = np.where(rig.animated, rows, current)
-    fk, solved = held.fk, held.solved
-    other_mode = np.flatnonzero((held.codes != 0) & (held.codes != rig.codes))
-    if len(other_mode):
-        fk, solved = _converted(rig, other_mode, held.codes, current, fk, solved)
-    return memory.fk_rows(current, held.codes != 0, fk, solved, rig.animated, fresh)
+    fk, solved, codes = held.fk, held.solved, held.marks
+    if not np.array_equal(codes, rig.codes):
+        other_mode = np.flatnonzero((codes != 0.0) & (codes != rig.codes))
+        fk, solved = _converted(rig, other_mode, codes, current, fk, solved)
+    return memory.fk_rows(current, codes != 0.0, fk, solved, rig.animated, fresh)
 
 
 def _converted(
@@ -248,7 +202,7 @@ def _converted(
     Blender converted the channel too, with its own rounding: what is equal but for that
     still is what was written.
     """
-    before = [MODES[code - 1] for code in codes[places]]
+    before = [MODES[int(code) - 1] for code in codes[places]]
     after = [rig.modes[place] for place in places]
     fk, solved = fk.copy(), solved.copy()
     fk[places] = memory.change_mode(fk[places], before, after)

@@ -138,7 +138,7 @@ def _fk_to_ik(view: _View, scene: bpy.types.Scene) -> list[str]:
     for bone, place, keyed in zip(bones, places, curves, strict=True):
         prop, width = memory.channel(bone.rotation_mode)
         setattr(bone, prop, rows[place, :width])
-        bone.ik_fk_rotation = bone.ik_solved_rotation = rows[place]
+        memory.hold(bone, "rotation", rows[place])
         keying.insert(keyed, scene.frame_current_final, rows[place].tolist())
         if not keyed and scene.tool_settings.use_keyframe_insert_auto:
             bone.keyframe_insert(prop, group=bone.name)
@@ -154,7 +154,6 @@ def _snap_vectors(view: _View, solution: Solution, scene: bpy.types.Scene) -> li
     held = held_channels(ob, view.chain)
     of_rig = view.reading.fk_vectors[view.plan.rigs.index(view.rig)]
     for channel, fk in zip(view.rig.vectors, of_rig, strict=True):
-        _, fk_name, solved_name = memory.VECTORS[channel.prop]
         rows = live.solved_vectors(channel, fk, solution)[0]
         for row, before, place in zip(rows, fk[0], channel.pose_places.tolist(), strict=True):
             bone = ob.pose.bones[place]
@@ -162,8 +161,8 @@ def _snap_vectors(view: _View, solution: Solution, scene: bpy.types.Scene) -> li
                 continue
             changed.append(bone.name)
             keyed = keying.keyable_curves(ob, [animation.vector_path(bone.name, channel.prop)])
-            for name in (channel.prop, fk_name, solved_name):
-                setattr(bone, name, row)
+            setattr(bone, channel.prop, row)
+            memory.hold(bone, channel.prop, row)
             keying.insert(keyed, scene.frame_current_final, row.tolist())
             if not keyed and scene.tool_settings.use_keyframe_insert_auto:
                 bone.keyframe_insert(channel.prop, group=bone.name)

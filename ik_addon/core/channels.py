@@ -15,6 +15,7 @@ import numpy as np
 
 from .transforms import (
     EULER_ORDERS,
+    NO_TURN,
     axis_angle_to_quaternion,
     euler_to_matrix,
     make_compatible,
@@ -52,7 +53,7 @@ def to_quaternion(rows: np.ndarray, modes: Sequence[str]) -> np.ndarray:
     for mode, at in _places(modes):
         part = np.asarray(rows[..., at, :], float)
         if mode == "QUATERNION":
-            out[..., at, :] = normalize(part, np.array([1.0, 0.0, 0.0, 0.0]))
+            out[..., at, :] = normalize(part, NO_TURN)
         elif mode == "AXIS_ANGLE":
             out[..., at, :] = axis_angle_to_quaternion(normalize(part[..., 1:], Y_AXIS), part[..., 0])
         else:

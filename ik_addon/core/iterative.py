@@ -45,7 +45,7 @@ from .bend_plane import (
 from .closing import bow, directions, leave_line, project, spinors
 from .job import REACHED, ZERO, ChainJob, ChainResult, Status
 from .swing import Spinors, swings
-from .transforms import TINY, matrix_to_quaternion, quaternion_multiply
+from .transforms import NO_TURN, TINY, matrix_to_quaternion, quaternion_multiply
 from .two_bone import CLEAR
 
 # What a chain lacks to full reach below which rounding hides how it bends.
@@ -54,7 +54,6 @@ FULL = 1e-14
 ONE_SIDED = 0.25
 # How near to its radii a chain that cannot reach its target is posed to find its side.
 EDGE = 1e-9
-NO_TURN = np.array([1.0, 0.0, 0.0, 0.0])
 # Joints that are solved at once; their temporaries stay in the cache.
 BLOCK = 8192
 

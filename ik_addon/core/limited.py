@@ -28,6 +28,7 @@ from .limited_hinge import hinged, solve_hinge
 from .limits import KEPT, Box, rotation_of
 from .reach import reach_range
 from .transforms import (
+    NO_TURN,
     TINY,
     length,
     matrix_to_quaternion,
@@ -53,8 +54,6 @@ WIDE = np.pi
 FAR = 1e4
 # So many numbers are in the second derivatives of the chains that are searched at once.
 BLOCK = 2_000_000
-
-_NO_TURN = np.array([1.0, 0.0, 0.0, 0.0])
 
 
 @dataclass(frozen=True)
@@ -201,9 +200,9 @@ def _solve(problem: _Problem) -> np.ndarray:
     # Angles of bones without any limit count from the free pose, far from gimbal lock.
     wanted = box.canonical(problem.wanted)
     free = np.isinf(box.lower).all(axis=-1)[..., None]
-    zero = np.where(free, wanted, _NO_TURN)
+    zero = np.where(free, wanted, NO_TURN)
     chains = _chains(problem, zero)
-    angles = _last(box.nearest(np.where(free, _NO_TURN, wanted)))
+    angles = _last(box.nearest(np.where(free, NO_TURN, wanted)))
     turned = np.empty(wanted.shape)
 
     rest = np.arange(len(wanted))

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import aim, carried
+from .batch import Batch
 from .job import Status
 from .moving import close_gaps, move_bones
 from .reaching import ON_TARGET, Task, pole_of, reach, task_of
@@ -24,7 +25,7 @@ from .transforms import (
     transform_vector,
 )
 from .turning import blend, set_channels, turn_bones
-from .work import Batch, Goal, Solution, Work, repose, start, tails_of
+from .work import Goal, Solution, Work, repose, start, tails_of
 
 
 def solve(stage: Stage, batch: Batch, bend_path: carried.BendPath | None = None) -> Solution:
@@ -51,7 +52,6 @@ def solve(stage: Stage, batch: Batch, bend_path: carried.BendPath | None = None)
         _measure(work, goal)
     if not np.isfinite(work.rotation.sum() + work.residual.sum()):
         _hold_lost_chains(work)
-    pose = work.pose[:, :-1]
     return Solution(
         rotation=work.rotation,
         changed=work.changed,
@@ -62,7 +62,6 @@ def solve(stage: Stage, batch: Batch, bend_path: carried.BendPath | None = None)
         residual=work.residual,
         status=work.status,
         tip=work.tip,
-        pose=pose,
         work=work,
     )
 
@@ -123,8 +122,8 @@ def _aim(work: Work, task: Task) -> Goal:
         )
         status = np.where(limited, np.int8(Status.LIMIT), result.status)
     if weight.any():
-        turn = wanted @ np.swapaxes(now, -1, -2)
-        solved = turn_bones(work, group, turn[:, :, None], None)
+        turn = matrix_to_quaternion(wanted @ np.swapaxes(now, -1, -2))
+        solved = turn_bones(work, group, turn[:, :, None], work.rotation[:, group.written], None)
         if group.limits is not None:
             kept = group.limits.box(work.rotation[:, group.slots]).clamp(solved)
             status = np.where((kept != solved).any(axis=(-1, -2)), np.int8(Status.LIMIT), status)
@@ -140,6 +139,8 @@ def _measure(work: Work, goal: Goal) -> None:
     world = work.objects[:, group.rig]
     if group.example.solver == "AIM":
         tip, gap = _aim_gap(work, goal)
+    elif goal.tip is not None:
+        tip, gap = goal.tip, goal.tip - goal.place
     else:
         last = group.bones[:, -1]
         by_head = group.bones.shape[1] > group.solved

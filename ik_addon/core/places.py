@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from . import limb
+from .batch import Batch
 from .shift import EASE_OUT
 from .stage import Group, Stage
 from .stretch import stretched_reach
@@ -21,7 +22,7 @@ from .transforms import (
     rotation_part,
     transform_point,
 )
-from .work import Batch, Solution, Work, joints_of, spaces_of, start
+from .work import Solution, Work, joints_of, repose, spaces_of, start
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,7 @@ class Places:
 def places(stage: Stage, batch: Batch, solution: Solution) -> Places:
     """The chains of a stage, in FK and after a solve of this batch."""
     fk, work = start(stage, batch), solution.work
+    repose(work)
     shape = work.residual.shape
     out = Places(
         tip=np.zeros((*shape, 3)),

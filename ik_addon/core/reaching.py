@@ -25,7 +25,7 @@ from .transforms import (
     transform_point,
     transform_vector,
 )
-from .turning import RIGID, blend, grow, set_channels, turn_bones, within_limits
+from .turning import RIGID, blend, grow, is_rigid, set_channels, turn_bones, turned_channels, within_limits
 from .work import Goal, Work, joints_of, spaces_of
 
 # A gap below this fraction of a chain's length is on target: Blender stores poses as
@@ -60,11 +60,13 @@ class Task:
 
 @dataclass(frozen=True)
 class Answer:
-    """A solve at full influence: channels ``(F, m, b, 4)``, status, and where a limit binds."""
+    """A solve at full influence: channels ``(F, m, b, 4)``, status, and where a limit binds; the tips
+    ``(F, m, 3)`` where the bones were not posed."""
 
     solved: np.ndarray
     status: np.ndarray
     bound: np.ndarray
+    tip: np.ndarray | None = None
 
 
 def task_of(work: Work, group: Group) -> Task:
@@ -122,6 +124,8 @@ def reach(work: Work, task: Task) -> Goal:
         answer, growth = _stretch_on(work, task, eased, growth, size, answer)
     gap = target - joints_of(work, group)[:, :, -1] if mode == "MOVE_ROOT" else None
     blend(work, group, answer.solved, weight, growth if group.growth else None)
+    if answer.tip is not None:
+        work.unposed.append(group.written)
     status = answer.status
     if eased is not target:
         # The tip stops short because softness says so, not because a solver failed.
@@ -129,7 +133,7 @@ def reach(work: Work, task: Task) -> Goal:
         out = length(flat_way(group, target - joints[:, :, 0])) > growth * size * (1.0 + REACHED)
         eased_away = (solver_ok | out) & (length(target - eased) > ON_TARGET * size)
         status = np.where(eased_away, Status.TARGET_FAR, status)
-    return Goal(group, target, task.orientation, growth * size, status, weight, gap, answer.bound)
+    return Goal(group, target, task.orientation, growth * size, status, weight, gap, answer.bound, answer.tip)
 
 
 def chain_length(joints: np.ndarray) -> np.ndarray:
@@ -282,9 +286,10 @@ def _answer(work: Work, task: Task, eased: np.ndarray, size: np.ndarray) -> Answ
     pole = pole_of(work, task, joints)
     status, angle = np.zeros(weight.shape, np.int8), settings["pole_angle"]
     missed = np.ones(weight.shape, bool)
+    posed_hinge: np.ndarray | None = None
     solved: np.ndarray = np.empty(0)
     for attempt in range(SHEAR_PASSES):
-        hinge = _hinge(work, group)
+        hinge = _hinge(work, group) if posed_hinge is None else posed_hinge
         if group.solved == 2:
             hinge = two_bone.fold_hinge(joints, hinge, eased)
         job = ChainJob(joints, eased, hinge, pole_angle=angle, **pole)
@@ -294,7 +299,12 @@ def _answer(work: Work, task: Task, eased: np.ndarray, size: np.ndarray) -> Answ
             job = carried.carry(job, work.bend_path, group.chains.tolist(), upper, weight)
         result = position_solver(group, job, settings)
         status = status if attempt else result.status
-        turned = turn_bones(work, group, result.rotations, orientation)
+        now = solved if attempt else work.rotation[:, group.written]
+        if attempt == 0 and _may_stay(work, task):
+            channels = turned_channels(work, group, result.quaternions, now, orientation)
+            unbound = np.zeros(weight.shape, bool)
+            return Answer(channels, status, unbound, result.joints[:, :, -1])
+        turned = turn_bones(work, group, result.quaternions, now, orientation)
         if attempt:
             # A chain that was there after an earlier pass stays as it is, whatever the others need.
             turned = np.where(missed[..., None, None], turned, solved)
@@ -305,6 +315,9 @@ def _answer(work: Work, task: Task, eased: np.ndarray, size: np.ndarray) -> Answ
         if not missed.any():
             break
         # The next pass starts from the solved pose: the bend plane, found from FK, stays as it is.
+        if group.solved == 2:
+            # Of a limb that is straight now the bend tells nothing: its bones would roll.
+            posed_hinge = transform_vector(result.rotations[:, :, 0], hinge)
         if attempt == 0 and chain.bends_freely:
             pole = {"pole": two_bone.bend_side(job, result)}
             angle = np.zeros(weight.shape)
@@ -329,6 +342,19 @@ def _answer(work: Work, task: Task, eased: np.ndarray, size: np.ndarray) -> Answ
         out = (status == Status.TARGET_FAR) | (status == Status.TARGET_NEAR)
         status = np.where(bound & ~out, np.int8(Status.LIMIT), status)
     return Answer(solved, status, bound)
+
+
+def _may_stay(work: Work, task: Task) -> bool:
+    """Whether the bones need not be posed: what the solver says of them is where they will be, and no
+    one else looks at them."""
+    group = task.group
+    return (
+        work.stage.is_single
+        and group.square
+        and group.limits is None
+        and bool((task.weight == 1.0).all())
+        and is_rigid(work, group)
+    )
 
 
 def _with_share(

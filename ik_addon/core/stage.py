@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -18,6 +19,9 @@ from . import limb, stretch
 from .job import Status
 from .limits import JointLimit, JointLimits
 from .skeleton import Skeleton
+
+# Blender's rest matrices are float32: most are orthogonal to 1e-7, some to 1e-5 only.
+SQUARE = 1e-6
 
 WORLD, ARMATURE, OBJECT, BONE = range(4)
 AUTO, DIRECTION, POINT = range(3)
@@ -160,6 +164,8 @@ class Group:
         plain: all its bones inherit rotation and scale in full and have local location.
         limits: of the bones that are turned, the end bone included; None: all are free.
         growth: the scale channels that stretch the chains, or None.
+        square: the rest matrices of its bones are orthogonal, but for the rounding of float32.
+        from_world: all its chains start at bones without parents.
     """
 
     example: Chain
@@ -177,6 +183,8 @@ class Group:
     pole_mode: np.ndarray
     limits: JointLimits | None
     growth: Growth | None
+    square: bool
+    from_world: bool
 
     @cached_property
     def written(self) -> np.ndarray:
@@ -219,13 +227,15 @@ class Pull:
 class Run:
     """Paths of bones that are posed together, ``(m, n)`` each: n = 1 unless all are `plain`.
 
-    `places` in `Stage.posed`, the `bones` there and their `parents`.
+    `places` in `Stage.posed`, the `bones` there and their `parents`; `from_world`: no path has a bone
+    above it.
     """
 
     places: np.ndarray
     bones: np.ndarray
     parents: np.ndarray
     plain: bool
+    from_world: bool
 
     def goes_on_with(self, other: Run) -> bool:
         """The bones of another run are the only children of these paths' last bones, in order."""
@@ -238,6 +248,7 @@ class Run:
             bones=np.concatenate([self.bones, other.bones], axis=1),
             parents=np.concatenate([self.parents, other.parents], axis=1),
             plain=True,
+            from_world=self.from_world,
         )
 
 
@@ -320,7 +331,8 @@ class Stage:
     def _run(self, places: np.ndarray) -> Run:
         bones = self.posed[places]
         plain = bool(self.skeleton.plain[bones].all())
-        return Run(places[:, None], bones[:, None], self.parents[bones][:, None], plain)
+        from_world = bool((self.skeleton.parents[bones] < 0).all())
+        return Run(places[:, None], bones[:, None], self.parents[bones][:, None], plain, from_world)
 
     @cached_property
     def groups(self) -> tuple[tuple[Group, ...], ...]:
@@ -352,6 +364,16 @@ class Stage:
     def moves(self) -> bool:
         """Some chain shifts a bone."""
         return any(self.pulls)
+
+    @cached_property
+    def is_single(self) -> bool:
+        """No chain looks at what another one poses, and nothing is posed but by turns."""
+        return len(self.waves) == 1 and not (self.moves or self.stretches or len(self.carried))
+
+    @cached_property
+    def last_steps(self) -> dict[str, Any]:
+        """Where `fk_steps` keeps what it computed last."""
+        return {}
 
     @cached_property
     def stretches(self) -> bool:
@@ -404,7 +426,14 @@ class Stage:
             pole_mode=np.array([c.pole_mode for c in chains]),
             limits=JointLimits.of([c.limits for c in chains]) if chains[0].limits else None,
             growth=self._growth(chains, place) if chains[0].handling == "STRETCH" else None,
+            square=bool(self._is_square(self.skeleton.offset[bones, :3, :3])),
+            from_world=bool((self.skeleton.parents[bones[:, 0]] < 0).all()),
         )
+
+    @staticmethod
+    def _is_square(linear: np.ndarray) -> bool:
+        gram = np.swapaxes(linear, -1, -2) @ linear
+        return bool((np.abs(gram - np.eye(3)) <= SQUARE).all())
 
     def _growth(self, chains: list[Chain], place: np.ndarray) -> Growth:
         found = [

@@ -32,6 +32,9 @@ EULER_ORDERS = {
     "ZYX": (2, 1, 0, True),
 }
 
+# The quaternion of no turn.
+NO_TURN = np.array([1.0, 0.0, 0.0, 0.0])
+
 _DIAGONAL = np.arange(4)
 _UNIT_COLUMNS = np.eye(3)[..., None]
 

@@ -10,18 +10,21 @@ from .limits import Box
 from .skeleton import basis_from_pose, pose_from_basis
 from .stage import Group
 from .transforms import (
+    NO_TURN,
     TINY,
     chain_products,
     compose,
     length,
     linear_inverse,
     matrix_to_quaternion,
+    quaternion_conjugate,
+    quaternion_multiply,
     quaternion_to_matrix,
     rotation_part,
     slerp,
     transform_vector,
 )
-from .work import IDENTITY, Work, joints_of
+from .work import IDENTITY, Work, joints_of, take_channels
 
 # Posed lengths differ from what the solver was told by more than the rounding of float32 rest
 # matrices only under sheared parents, and where rest matrices are not quite orthogonal.
@@ -30,32 +33,36 @@ RIGID = 5e-7
 PASSES = 8
 
 
-def turn_bones(work: Work, group: Group, rotations: np.ndarray, orientation: np.ndarray | None) -> np.ndarray:
+def turn_bones(
+    work: Work, group: Group, turns: np.ndarray, now: np.ndarray, orientation: np.ndarray | None
+) -> np.ndarray:
     """Turn the bones of a group from where they are, and pose them.
 
     Args:
-        rotations: ``(F, m, solved, 3, 3)`` turns in armature space.
+        turns: ``(F, m, solved, 4)`` in armature space, as unit quaternions.
+        now: ``(F, m, b, 4)`` the rotation channels that the bones are posed with.
         orientation: ``(F, m, 3, 3)`` of the end bone in armature space, or None.
 
     Returns:
         ``(F, m, b, 4)`` the new rotation channels as quaternions; without an orientation
         the end bone has no column.
     """
-    pose = work.pose[:, group.bones][..., :3, :3]
-    wanted = rotations @ pose[:, :, : group.solved]
-    if orientation is not None:
-        wanted = np.concatenate([wanted, orientation[:, :, None]], axis=2)
-    if group.plain and _is_rigid(work, group):
-        return _turn_rigid(work, group, wanted)
-    return _turn_any(work, group, wanted)
+    if not is_rigid(work, group):
+        return _turn_any(work, group, turns, orientation)
+    out = turned_channels(work, group, turns, now, orientation)
+    set_channels(work, group, out)
+    return out
 
 
-def _is_rigid(work: Work, group: Group) -> bool:
-    """No scale in the chains and above them but uniform ones."""
+def is_rigid(work: Work, group: Group) -> bool:
+    """No scale in the chains and above them but uniform ones, and no reflection."""
     scale = work.scale[:, group.slots]
-    if (scale != scale[..., :1]).any() or (scale == 0.0).any():
+    if not group.plain or (scale != scale[..., :1]).any() or (scale <= 0.0).any():
         return False
-    return bool(_is_uniform(work.pose[:, group.parents[:, 0]]).all())
+    if group.from_world:
+        return True
+    above = work.pose[:, group.parents[:, 0]]
+    return bool(_is_uniform(above).all() and (np.linalg.det(above[..., :3, :3]) > 0.0).all())
 
 
 def _is_uniform(m: np.ndarray) -> np.ndarray:
@@ -66,26 +73,33 @@ def _is_uniform(m: np.ndarray) -> np.ndarray:
     return np.all(np.abs(gram - uniform * IDENTITY[:3, :3]) <= RIGID * uniform, axis=(-1, -2))
 
 
-def _turn_rigid(work: Work, group: Group, wanted: np.ndarray) -> np.ndarray:
-    """`turn` for bones without scale: all at once, since each wanted parent is known.
+def turned_channels(
+    work: Work, group: Group, turns: np.ndarray, now: np.ndarray, orientation: np.ndarray | None
+) -> np.ndarray:
+    """What `turn_bones` returns for rigid chains. No bone is posed.
 
-    A uniform scale above the chain drops out when the quaternions are normalised.
+    With G a bone's rotation in armature space, Q its channel, R its turn and V its parent's, the new
+    channel is ``Q G^-1 V^-1 R G``: the turn against the parent, seen from the bone, comes on top.
     """
-    columns = wanted.shape[2]
-    above = work.pose[:, group.parents[:, 0]][:, :, None, :3, :3]
-    parents = np.concatenate([above, wanted[:, :, : columns - 1]], axis=2)
-    frames = parents @ work.stage.rest_turn[group.slots[:, :columns]]
-    # Not the transpose: Blender's rest matrices are orthogonal to 1e-5 only.
-    turn = linear_inverse(frames) @ wanted
-    scale = np.sqrt(np.einsum("...i,...i->...", turn[..., 1], turn[..., 1]))
-    out = matrix_to_quaternion(turn / np.maximum(scale, TINY)[..., None, None])
-    set_channels(work, group, out)
-    return out
+    linear = work.pose[..., :3, :3][:, group.bones[:, : now.shape[2]]]
+    if orientation is not None:
+        end = matrix_to_quaternion(orientation @ np.swapaxes(rotation_part(linear[:, :, -1]), -1, -2))
+        turns = np.concatenate([turns, end[:, :, None]], axis=2)
+    step = turns.copy()
+    step[:, :, 1:] = quaternion_multiply(quaternion_conjugate(turns[:, :, :-1]), turns[:, :, 1:])
+    seen = np.einsum("...ji,...j->...i", linear, step[..., 1:])
+    # A uniform scale is not to count.
+    step[..., 1:] = seen / np.maximum(length(linear[..., 1]), TINY)[..., None]
+    out = quaternion_multiply(now, step)
+    return out / length(out)[..., None]
 
 
-def _turn_any(work: Work, group: Group, wanted: np.ndarray) -> np.ndarray:
-    """`turn` for every way in which bones inherit, and under scale and shear: root to tip."""
+def _turn_any(work: Work, group: Group, turns: np.ndarray, orientation: np.ndarray | None) -> np.ndarray:
+    """`turn_bones` for every way in which bones inherit, and under scale and shear: root to tip."""
     skeleton = work.stage.skeleton
+    wanted = quaternion_to_matrix(turns) @ work.pose[:, group.bones[:, : group.solved], :3, :3]
+    if orientation is not None:
+        wanted = np.concatenate([wanted, orientation[:, :, None]], axis=2)
     out = np.empty((*wanted.shape[:3], 4))
     for column in range(wanted.shape[2]):
         bones, slots = group.bones[:, column], group.slots[:, column]
@@ -104,10 +118,7 @@ def _turn_any(work: Work, group: Group, wanted: np.ndarray) -> np.ndarray:
 
 def set_channels(work: Work, group: Group, rotation: np.ndarray) -> None:
     """Local matrices of turned bones from new rotation channels ``(F, m, b, 4)``, and the pose."""
-    slots = group.slots[:, : rotation.shape[2]]
-    linear = quaternion_to_matrix(rotation) * work.scale[:, slots][..., None, :]
-    work.basis[:, slots, :3, :3] = linear
-    work.local[:, slots] = work.stage.offset[slots] @ work.basis[:, slots]
+    take_channels(work, group.slots[:, : rotation.shape[2]], rotation)
     if group.plain:
         above = work.pose[:, group.parents[:, 0], None]
         work.pose[:, group.bones] = above @ chain_products(work.local[:, group.slots])
@@ -128,9 +139,7 @@ def grow(work: Work, group: Group, ratio: np.ndarray) -> None:
     factor = ratio[:, growth.rows, None] ** growth.powers
     work.scale[:, slots] = work.scale_before[:, slots] * factor
     work.scaled[:, slots] = (work.scale[:, slots] != work.batch.scale[:, slots]).any(axis=-1)
-    linear = quaternion_to_matrix(work.rotation[:, slots]) * work.scale[:, slots][..., None, :]
-    work.basis[:, slots, :3, :3] = linear
-    work.local[:, slots] = work.stage.offset[slots] @ work.basis[:, slots]
+    take_channels(work, slots, work.rotation[:, slots])
     set_channels(work, group, work.rotation[:, group.written])
 
 
@@ -189,8 +198,8 @@ def within_limits(
             break
     if orientation is not None:
         # The end bone keeps the target's rotation as far as its own limits let it.
-        still = np.broadcast_to(np.eye(3), (*result.rotation.shape[:-1], 3, 3))
-        end = turn_bones(work, group, still, orientation)[:, :, columns:]
+        still = np.broadcast_to(NO_TURN, result.rotation.shape)
+        end = turn_bones(work, group, still, solved, orientation)[:, :, columns:]
         solved[:, :, columns:] = box.bones(slice(columns, None)).clamp(end)
         set_channels(work, group, solved)
     return solved, result.bound & exceeded

@@ -3,47 +3,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 
 from . import carried
-from .skeleton import basis_from_pose, pose_from_basis
+from .batch import Batch
+from .fk_steps import path_products, steps_of
+from .skeleton import pose_from_basis
 from .stage import Group, SpaceTable, Stage
-from .transforms import (
-    affine_inverse,
-    chain_products,
-    compose,
-    quaternion_to_matrix,
-)
+from .transforms import affine_inverse, quaternion_to_matrix
 
 IDENTITY = np.eye(4)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What was read from Blender for F frames.
-
-    Attributes:
-        pose: ``(F, n, 4, 4)`` evaluated pose matrices, each in its armature's space.
-        objects: ``(F, objects, 4, 4)`` evaluated world matrices, the rigs first.
-        location, scale: ``(F, k, 3)`` FK channels of the bones in `Stage.posed`.
-        rotation: ``(F, k, 4)`` FK rotation channels of these bones as quaternions; those of
-            bones that no chain turns are their evaluated ones.
-        settings: per chain, ``(F, chains, ...)``: influence (0 when muted),
-            target_location, target_rotation, pole_location, pole_angle, bend_sign,
-            offset_yaw, softness, share, share_max, lean, aim_offset, aim_limit, aim_damping,
-            move_max, stretch_max. Where bones start to move early also move_location
-            ``(F, chains, 2N + 1, 3)``, target_location on the frames -N to N around each, and
-            move_frames ``(F, chains)``: how many to each side count, at most N.
-    """
-
-    pose: np.ndarray
-    objects: np.ndarray
-    location: np.ndarray
-    rotation: np.ndarray
-    scale: np.ndarray
-    settings: dict[str, np.ndarray]
 
 
 @dataclass(frozen=True)
@@ -58,9 +31,7 @@ class Solution:
         residual: ``(F, chains)`` distance from tip to target in world space, metres.
         status: ``(F, chains)`` int8, values of `Status`.
         tip: ``(F, chains, 3)`` the tips in world space.
-        pose: ``(F, n, 4, 4)`` the solved pose; bones that no chain looks at keep the
-            evaluated one.
-        work: the state that the solve ended in, for `places`.
+        work: the state that the solve ended in.
     """
 
     rotation: np.ndarray
@@ -72,8 +43,13 @@ class Solution:
     residual: np.ndarray
     status: np.ndarray
     tip: np.ndarray
-    pose: np.ndarray
     work: Work
+
+    @cached_property
+    def pose(self) -> np.ndarray:
+        """``(F, n, 4, 4)`` the solved pose; bones that no chain looks at keep the evaluated one."""
+        repose(self.work)
+        return self.work.pose[:, :-1]
 
 
 @dataclass
@@ -84,7 +60,8 @@ class Work:
     holds the local matrices ``(F, k, 4, 4)`` of `Stage.posed`, `local` the same below the
     rest offset from the parent, for bones that inherit in full. `shift` holds how far chains have
     shifted bones of `posed`, in armature space, and `within` the distance to the target that the
-    shift shall leave to each chain.
+    shift shall leave to each chain. `unposed` are the places in `posed` of bones that still stand in
+    FK in `pose`, `basis` and `local`, since nothing looks at them.
     """
 
     stage: Stage
@@ -106,6 +83,7 @@ class Work:
     tip: np.ndarray
     shift: dict[int, np.ndarray] = field(default_factory=dict)
     within: dict[int, np.ndarray] = field(default_factory=dict)
+    unposed: list[np.ndarray] = field(default_factory=list)
     carry: np.ndarray | None = None
     bend_path: carried.BendPath | None = None
     goals: list[Goal] = field(default_factory=list)
@@ -120,6 +98,7 @@ class Goal:
             that a gap is compared with; status: ``(F, m)`` of the solver; weight: influence.
         gap: ``(F, m, 3)`` from the tip at full influence to the target, where chains shift bones;
             bound: ``(F, m)`` where a joint limit keeps it away.
+        tip: ``(F, m, 3)`` in armature space, where the bones are left `Work.unposed`.
     """
 
     group: Group
@@ -130,6 +109,7 @@ class Goal:
     weight: np.ndarray
     gap: np.ndarray | None = None
     bound: np.ndarray | None = None
+    tip: np.ndarray | None = None
 
 
 def start(stage: Stage, batch: Batch) -> Work:
@@ -139,15 +119,15 @@ def start(stage: Stage, batch: Batch) -> Work:
     pose = np.empty((frames, bones + 1, 4, 4))
     pose[:, :bones] = batch.pose
     pose[:, bones] = IDENTITY
-    basis = _fk_basis(stage, batch)
+    steps = steps_of(stage, batch)
     work = Work(
         stage=stage,
         batch=batch,
         pose=pose,
         objects=batch.objects,
         inverse=affine_inverse(batch.objects[:, : stage.rig_count]),
-        basis=basis,
-        local=_below_parents(stage, batch, basis),
+        basis=steps.basis.copy(),
+        local=steps.local.copy(),
         rotation=batch.rotation.copy(),
         changed=np.zeros(batch.rotation.shape[:2], bool),
         location=batch.location.copy() if stage.moves else batch.location,
@@ -165,57 +145,43 @@ def start(stage: Stage, batch: Batch) -> Work:
         bone = stage.carriers[stage.carried]
         held = batch.objects[:, stage.rig_of_bone[bone]] @ batch.pose[:, bone]
         work.carry = affine_inverse(held) @ batch.objects[:, stage.carried]
-    repose(work)
+    _pose_runs(work, steps.products)
+    _place_objects(work)
     return work
 
 
-def _fk_basis(stage: Stage, batch: Batch) -> np.ndarray:
-    """Local matrices ``(F, k, 4, 4)`` from the FK channels; of followers that constraints pose
-    from their evaluated pose, but for the heads that are tips."""
-    basis = compose(batch.location, quaternion_to_matrix(batch.rotation), batch.scale)
-    if stage.has_connected:
-        basis[..., :3, 3] *= stage.moves_by_location
-    follow = stage.constrained
-    if len(follow):
-        bones = stage.posed[follow]
-        parent_pose = _parent_poses(stage, batch, bones)
-        heads = basis[:, stage.tips, :3, 3]
-        basis[:, follow] = basis_from_pose(stage.skeleton, bones, parent_pose, batch.pose[:, bones])
-        basis[:, stage.tips, :3, 3] = heads
-    return basis
-
-
-def _parent_poses(stage: Stage, batch: Batch, bones: np.ndarray) -> np.ndarray:
-    return batch.pose[:, stage.skeleton.parents[bones]]
-
-
-def _below_parents(stage: Stage, batch: Batch, basis: np.ndarray) -> np.ndarray:
-    """Matrices ``(F, k, 4, 4)`` of `posed` in their parents' pose, where they inherit in full.
-
-    Followers that constraints pose keep the place that they were evaluated at, which may be
-    away from a connected parent's tail.
-    """
-    local = stage.offset @ basis
-    follow = stage.constrained
-    if len(follow):
-        bones = stage.posed[follow]
-        heads = local[:, stage.tips, :3, 3]
-        local[:, follow] = affine_inverse(_parent_poses(stage, batch, bones)) @ batch.pose[:, bones]
-        local[:, stage.tips, :3, 3] = heads
-    return local
+def take_channels(work: Work, slots: np.ndarray, rotation: np.ndarray) -> None:
+    """Local matrices of bones at `slots` in `Stage.posed` from rotation channels ``(F, ..., 4)``."""
+    linear = quaternion_to_matrix(rotation) * work.scale[:, slots][..., None, :]
+    work.basis[:, slots, :3, :3] = linear
+    work.local[:, slots] = work.stage.offset[slots] @ work.basis[:, slots]
 
 
 def repose(work: Work) -> None:
     """Forward kinematics of `posed` from the local matrices, then the objects they carry."""
+    for slots in work.unposed:
+        take_channels(work, slots, work.rotation[:, slots])
+    work.unposed.clear()
+    _pose_runs(work, path_products(work.stage, work.local))
+    _place_objects(work)
+
+
+def _pose_runs(work: Work, products: Sequence[np.ndarray | None]) -> None:
+    """Pose all bones of `posed`; `products` are those of `path_products`."""
     stage = work.stage
-    for run in stage.runs:
+    for run, product in zip(stage.runs, products, strict=True):
         above = work.pose[:, run.parents[:, 0]]
-        if run.plain:
-            work.pose[:, run.bones] = above[:, :, None] @ chain_products(work.local[:, run.places])
+        if product is not None:
+            work.pose[:, run.bones] = product if run.from_world else above[:, :, None] @ product
         else:
             bones = run.bones[:, 0]
             basis = work.basis[:, run.places[:, 0]]
             work.pose[:, bones] = pose_from_basis(stage.skeleton, bones, above, basis)
+
+
+def _place_objects(work: Work) -> None:
+    """The objects that bones carry."""
+    stage = work.stage
     if work.carry is None:
         return
     for place, ob in enumerate(stage.carried):
@@ -245,7 +211,7 @@ def spaces_of(work: Work, table: SpaceTable, rigs: np.ndarray) -> np.ndarray:
 
 def joints_of(work: Work, group: Group) -> np.ndarray:
     """Positions ``(F, m, solved + 1, 3)`` of heads and tip, in armature space."""
-    heads = work.pose[:, group.bones][..., :3, 3]
+    heads = work.pose[..., :3, 3][:, group.bones]
     if group.bones.shape[1] > group.solved:
         return heads
     return np.concatenate([heads, tails_of(work, group.bones[:, -1])[:, :, None]], axis=2)

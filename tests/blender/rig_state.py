@@ -79,7 +79,7 @@ def dump() -> dict[str, Any]:
 
 
 # What a solve writes: Blender's float32 poses, from which it starts, carry noise in the last digits.
-SOLVED = ("rotation_quaternion", "rotation_euler", "rotation_axis_angle", "ik_solved_rotation", "residual")
+SOLVED = ("rotation_quaternion", "rotation_euler", "rotation_axis_angle", "ik_held_rotation", "residual")
 NOISE = 1e-6
 
 
@@ -113,7 +113,7 @@ def _object(ob: bpy.types.Object) -> dict[str, Any]:
 
 BONE_CHANNELS = (
     "location", "rotation_mode", "rotation_quaternion", "rotation_euler", "rotation_axis_angle", "scale",
-    "ik_fk_rotation", "ik_solved_rotation", "ik_held_mode",
+    "ik_held_rotation", "ik_held_location", "ik_held_scale",
 )  # fmt: skip
 
 

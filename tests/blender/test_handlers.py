@@ -575,13 +575,13 @@ def test_the_shown_result_is_that_of_the_frame() -> None:
 
 def test_a_chain_within_its_tolerance_is_on_target() -> None:
     """The tolerance is the user's word for near enough: no frame within it is a failed one."""
-    ob = leg(solver="FABRIK", tolerance=1e-3)
+    ob = leg(solver="FABRIK", tolerance=1e-2)
     chain = ob.ik_chains["leg"]
     off_target = 0.0
     for step in range(20):
         chain.target_location = (0.1 + 0.01 * step, -0.3 + 0.02 * step, 0.2 + 0.01 * step)
         update()
-        assert chain.residual <= 1e-3 * LEG_LENGTH + ON_TARGET
+        assert chain.residual <= 1e-2 * LEG_LENGTH + ON_TARGET
         assert chain.status == "OK", (step, chain.residual)
         off_target = max(off_target, chain.residual)
     assert off_target > 1e-5 * LEG_LENGTH, "the tolerance was used"

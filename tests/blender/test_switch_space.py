@@ -657,7 +657,7 @@ def test_sampling_leaves_poses_and_memory_alone() -> None:
     key_target(ob, (1, 33))
     ob.pose.bones["thigh"].rotation_quaternion = (1.0, -0.3, 0.1, 0.0)
     update()
-    kept = ("ik_fk_rotation", "ik_solved_rotation", "rotation_quaternion")
+    kept = ("ik_held_rotation", "rotation_quaternion")
     before = {b.name: [np.array(getattr(b, prop)) for prop in kept] for b in ob.pose.bones}
     assert switch(space="ARMATURE") == {"FINISHED"}
     update()
