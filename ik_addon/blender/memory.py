@@ -57,6 +57,10 @@ class Held:
         """``(k, w)`` rows as last written."""
         return self.record[:, self.channels.shape[1] : -1]
 
+    def is_as_written(self, marks: np.ndarray) -> bool:
+        """All bones still hold what chains wrote, with these marks."""
+        return np.array_equal(self.channels, self.solved) and np.array_equal(self.marks, marks)
+
     @property
     def marks(self) -> np.ndarray:
         """``(k,)`` see `record`."""
@@ -113,7 +117,10 @@ def write_vectors(bones: Any, prop: str, places: np.ndarray, values: np.ndarray)
         for place, value in zip(places.tolist(), values.tolist(), strict=True):
             setattr(bones[place], prop, value)
         return
-    everything = read_vectors(bones, prop, values.shape[1])
+    if len(places) < len(bones):
+        everything = read_vectors(bones, prop, values.shape[1])
+    else:
+        everything = np.empty_like(values)
     everything[places] = values
     bones.foreach_set(prop, everything.ravel())
 

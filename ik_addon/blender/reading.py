@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import bpy
@@ -35,8 +36,10 @@ SETTINGS = {
     "aim_damping": 1,
     "move_max": 1,
     "stretch_max": 1,
+    "smooth_frames": 1,
 }
-INTEGERS = {"bend_sign"}
+INTEGERS = {"bend_sign", "smooth_frames"}
+_WIDTH = sum(SETTINGS.values())
 # More objects than this are read in one call for the whole view layer.
 FEW_OBJECTS = 4
 
@@ -183,6 +186,8 @@ def _fk_rows(rig: Rig, held: Held, evaluated: bpy.types.Object, fresh: bool) -> 
     What no curve animates is taken from the original object, since only there it is known
     what was written last; what a curve animates is read as evaluated.
     """
+    if not rig.is_animated and held.is_as_written(rig.codes):
+        return held.fk
     current = held.channels
     if rig.is_animated:
         rows = memory.read_rows(evaluated.pose.bones, rig.modes, rig.pose_places)
@@ -276,24 +281,31 @@ def _settings_of(ob: bpy.types.Object, evaluated: bpy.types.Object) -> dict[str,
         chains = ob.ik_chains
         count = len(chains)
     # One array for all: each further one costs as much as reading it.
-    flat = np.empty(sum(SETTINGS.values()) * count, np.float32)
+    flat = np.empty(_WIDTH * count, np.float32)
     whole = np.empty(count, np.int32)
-    places, first = {}, 0
-    for name, width in SETTINGS.items():
-        places[name] = values = slice(first, first + width * count)
-        first = values.stop
+    layout = _layout(count)
+    for name, at, _ in layout:
         if name in INTEGERS:
             chains.foreach_get(name, whole)
-            flat[values] = whole
+            flat[at] = whole
         else:
-            chains.foreach_get(name, flat[values])
+            chains.foreach_get(name, flat[at])
     exact = flat.astype(np.float64)
-    settings = {
-        name: exact[at].reshape((1, count, SETTINGS[name])[: 2 + (SETTINGS[name] > 1)])
-        for name, at in places.items()
-    }
+    settings = {name: exact[at].reshape(shape) for name, at, shape in layout}
     muted = np.empty(count, bool)
     chains.foreach_get("mute", muted)
     if muted.any():
         settings["influence"][0, muted] = 0.0
-    return {**settings, "mute": muted[None]}
+    settings["mute"] = muted[None]
+    return settings
+
+
+@lru_cache(maxsize=64)
+def _layout(count: int) -> tuple[tuple[str, slice, tuple[int, ...]], ...]:
+    """Where the settings of so many chains stand in one array, and their shapes."""
+    found, first = [], 0
+    for name, width in SETTINGS.items():
+        at = slice(first, first + width * count)
+        found.append((name, at, (1, count, width) if width > 1 else (1, count)))
+        first = at.stop
+    return tuple(found)

@@ -91,6 +91,8 @@ def smooth_targets(
     Args:
         rigs, seen: the original and the evaluated armature objects, whose chains stand in a row.
     """
+    if not settings["smooth_frames"].any():
+        return
     at = Frame(depsgraph)
     found = list(_targets(rigs, seen, settings, ("smooth_frames",), at))
     if found:

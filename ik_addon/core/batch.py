@@ -21,9 +21,9 @@ class Batch:
         settings: per chain, ``(F, chains, ...)``: influence (0 when muted),
             target_location, target_rotation, pole_location, pole_angle, bend_sign,
             offset_yaw, softness, share, share_max, lean, aim_offset, aim_limit, aim_damping,
-            move_max, stretch_max. Where bones start to move early also move_location
-            ``(F, chains, 2N + 1, 3)``, target_location on the frames -N to N around each, and
-            move_frames ``(F, chains)``: how many to each side count, at most N.
+            move_max, stretch_max, smooth_frames (the target is smoothed already). Where bones start
+            to move early also move_location ``(F, chains, 2N + 1, 3)``, target_location on the frames
+            -N to N around each, and move_frames ``(F, chains)``: how many to each side count, at most N.
     """
 
     pose: np.ndarray

@@ -14,6 +14,8 @@ TINY = 1e-150
 
 # Up to so many chains the number of calls counts, not that of products.
 FEW_CHAINS = 4
+# Up to so many matrices plain floats are quicker than arrays.
+FEW_INVERSES = 4
 # Up to so many matrices LAPACK is the quicker one to invert them.
 FEW_MATRICES = 24
 
@@ -113,6 +115,8 @@ def normalize(v: np.ndarray, fallback: np.ndarray | None = None) -> np.ndarray:
     """
     size = length(v)[..., None]
     safe = size > TINY
+    if safe.all():
+        return v / size
     unit = v / np.where(safe, size, 1.0)
     return np.where(safe, unit, 0.0 if fallback is None else fallback)
 
@@ -284,12 +288,32 @@ def compose(location: np.ndarray, rotation: np.ndarray, scale: np.ndarray | floa
 
 def affine_inverse(m: np.ndarray) -> np.ndarray:
     """Inverse of affine matrices; a singular one (zero scale) gives the zero map, finite."""
+    if m.size <= 16 * FEW_INVERSES:
+        return np.array([_inverse_of(row) for row in m.reshape(-1, 16).tolist()]).reshape(m.shape)
     inverse = linear_inverse(m[..., :3, :3])
     out = np.zeros(m.shape)
     out[..., :3, :3] = inverse
     out[..., :3, 3] = -np.einsum("...ij,...j->...i", inverse, m[..., :3, 3])
     out[..., 3, 3] = 1.0
     return out
+
+
+def _inverse_of(m: list[float]) -> list[float]:
+    """`affine_inverse` of the 16 numbers of one matrix, row by row."""
+    a, b, c, x, d, e, f, y, g, h, i, z = m[:12]
+    # Cofactors, of which the inverse's columns are made.
+    u, v, w = e * i - f * h, f * g - d * i, d * h - e * g
+    determinant = a * u + b * v + c * w
+    if abs(determinant) <= TINY:
+        return [0.0] * 15 + [1.0]
+    s = 1.0 / determinant
+    j = (
+        (u * s, (c * h - b * i) * s, (b * f - c * e) * s),
+        (v * s, (a * i - c * g) * s, (c * d - a * f) * s),
+        (w * s, (b * g - a * h) * s, (a * e - b * d) * s),
+    )
+    rows = [(k, m, n, -(k * x + m * y + n * z)) for k, m, n in j]
+    return [*rows[0], *rows[1], *rows[2], 0.0, 0.0, 0.0, 1.0]
 
 
 def linear_inverse(linear: np.ndarray) -> np.ndarray:
