@@ -94,12 +94,25 @@ def solve_group(rigs: Sequence[bpy.types.Object], depsgraph: bpy.types.Depsgraph
     reading = read(plan, rigs, seen, depsgraph, fresh)
     solution = solve(plan.stage, reading.batch)
     first = 0
-    for rig, ob, held, vector_rows in zip(plan.rigs, rigs, reading.held, reading.fk_vectors, strict=True):
+    parts = zip(plan.rigs, rigs, seen, reading.held, reading.fk_vectors, strict=True)
+    for rig, ob, evaluated, held, fk_vectors in parts:
         rows = slice(first, first + len(rig.places))
         first = rows.stop
-        _write(rig, ob, reading.fk[:, rows], held[0], solution)
-        for channel, fk, vectors in zip(rig.vectors, vector_rows, held[1:], strict=True):
-            _write_vectors(channel, ob, fk, vectors, solution)
+        _write(rig, ob, evaluated, _Found(reading.fk[:, rows], fk_vectors, held, solution))
+
+
+@dataclass(frozen=True)
+class _Found:
+    """What a solve found for one rig.
+
+    Attributes:
+        fk, fk_vectors: as in `Reading`, of this rig; held: what its bones held before.
+    """
+
+    fk: np.ndarray
+    fk_vectors: tuple[np.ndarray, ...]
+    held: tuple[Held, ...]
+    solution: Solution
 
 
 def _shows_pose(ob: bpy.types.Object, evaluated: bpy.types.Object) -> bool:
@@ -165,14 +178,47 @@ def vectors_changed(channel: VectorChannel, solution: Solution) -> np.ndarray:
     return changed[:, channel.places]
 
 
+def _write(rig: Rig, ob: bpy.types.Object, evaluated: bpy.types.Object, found: _Found) -> None:
+    """Write one solved frame to the original object, and the FK rows beside it.
+
+    Where all that is written is there already, as with a planted foot while the body rests, Blender's
+    evaluation stands, and is not asked for again: neither of the pose nor of the meshes it deforms.
+    """
+    stale = _write_rotation(rig, ob, evaluated, found) if len(rig.places) else False
+    for channel, fk, held in zip(rig.vectors, found.fk_vectors, found.held[1:], strict=True):
+        stale |= _write_vectors(channel, ob, evaluated, fk, held, found.solution)
+    if len(ob.ik_chains):
+        stale |= _write_results(rig, ob, found.solution)
+    if stale:
+        ob.update_tag(refresh={"DATA"})
+
+
+def _write_rotation(rig: Rig, ob: bpy.types.Object, evaluated: bpy.types.Object, found: _Found) -> bool:
+    """Whether it is not what was evaluated."""
+    rows = solved_rows(rig, found.fk, found.solution)[0]
+    held, bones, at = found.held[0], ob.pose.bones, rig.pose_places
+    same = np.array_equal(rows, held.channels)
+    if not same:
+        memory.write_rows(bones, rig.modes, at, rows)
+    _remember(ob, "rotation", at, held, memory.record(found.fk[0], rows, rig.codes))
+    return not (same and np.array_equal(rows, memory.read_rows(evaluated.pose.bones, rig.modes, at)))
+
+
 def _write_vectors(
-    channel: VectorChannel, ob: bpy.types.Object, fk: np.ndarray, held: Held, solution: Solution
-) -> None:
-    rows = solved_vectors(channel, fk, solution)[0]
-    if not np.array_equal(rows, held.channels):
-        memory.write_vectors(ob.pose.bones, channel.prop, channel.pose_places, rows)
-    _remember(ob, channel.prop, channel.pose_places, held, memory.record(fk[0], rows, 1.0))
-    ob.update_tag(refresh={"DATA"})
+    channel: VectorChannel,
+    ob: bpy.types.Object,
+    evaluated: bpy.types.Object,
+    fk: np.ndarray,
+    held: Held,
+    solution: Solution,
+) -> bool:
+    """Whether it is not what was evaluated."""
+    rows, at = solved_vectors(channel, fk, solution)[0], channel.pose_places
+    same = np.array_equal(rows, held.channels)
+    if not same:
+        memory.write_vectors(ob.pose.bones, channel.prop, at, rows)
+    _remember(ob, channel.prop, at, held, memory.record(fk[0], rows, 1.0))
+    return not (same and np.array_equal(rows, memory.read_vectors(evaluated.pose.bones, channel.prop, 3)[at]))
 
 
 def _remember(ob: bpy.types.Object, channel: str, at: np.ndarray, held: Held, record: np.ndarray) -> None:
@@ -180,16 +226,15 @@ def _remember(ob: bpy.types.Object, channel: str, at: np.ndarray, held: Held, re
         memory.write_vectors(ob.pose.bones, f"ik_held_{channel}", at, record)
 
 
-def _write(rig: Rig, ob: bpy.types.Object, fk: np.ndarray, held: Held, solution: Solution) -> None:
-    """Write one solved frame to the original object, and the FK rows beside it."""
-    if len(rig.places):
-        rows = solved_rows(rig, fk, solution)[0]
-        bones, at = ob.pose.bones, rig.pose_places
-        if not np.array_equal(rows, held.channels):
-            memory.write_rows(bones, rig.modes, at, rows)
-        _remember(ob, "rotation", at, held, memory.record(fk[0], rows, rig.codes))
-        ob.update_tag(refresh={"DATA"})
-    if len(ob.ik_chains):
-        residual = np.minimum(solution.residual[0, rig.chains], LARGEST).astype(np.float32)
-        ob.ik_chains.foreach_set("last_residual", residual)
-        ob.ik_chains.foreach_set("last_status", solution.status[0, rig.chains].astype(np.int32))
+def _write_results(rig: Rig, ob: bpy.types.Object, solution: Solution) -> bool:
+    """Residuals and statuses of the chains; whether they are other ones than before."""
+    residual = np.minimum(solution.residual[0, rig.chains], LARGEST).astype(np.float32)
+    status = solution.status[0, rig.chains].astype(np.int32)
+    changed = False
+    for prop, values in (("last_residual", residual), ("last_status", status)):
+        before = np.empty_like(values)
+        ob.ik_chains.foreach_get(prop, before)
+        if not np.array_equal(before, values):
+            ob.ik_chains.foreach_set(prop, values)
+            changed = True
+    return changed

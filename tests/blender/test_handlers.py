@@ -573,6 +573,59 @@ def test_the_shown_result_is_that_of_the_frame() -> None:
     assert evaluated(ob).ik_chains["leg"].influence == 1.0
 
 
+@pytest.fixture
+def asked_again() -> Iterator[list[bool]]:
+    """For each frame change whether Blender is asked to evaluate the armature once more."""
+    seen: list[bool] = []
+
+    def look(_scene: bpy.types.Scene, depsgraph: bpy.types.Depsgraph) -> None:
+        seen.append(depsgraph.id_type_updated("ARMATURE"))
+
+    bpy.app.handlers.frame_change_post.append(look)
+    yield seen
+    bpy.app.handlers.frame_change_post.remove(look)
+
+
+@pytest.mark.parametrize("limit_mode", ["ACCEPT", "STRETCH"])
+def test_a_pose_that_is_there_already_is_not_evaluated_again(
+    asked_again: list[bool], limit_mode: str
+) -> None:
+    ob = leg(limit_mode=limit_mode, stretch_max=1.0, target_location=(0.1, -0.4, -0.3))
+    goal = empty("Goal")
+    moving(goal)
+    go_to(2)
+    asked_again.clear()
+    for frame in (3, 4):
+        go_to(frame)
+        assert ob.ik_chains["leg"].status == "OK" or limit_mode == "ACCEPT"
+    assert asked_again == [False, False]
+    # A curve of a bone puts the FK value back on each frame, also where it holds still.
+    ob.pose.bones["thigh"].rotation_quaternion = (1.0, 0.2, 0.0, 0.0)
+    ob.pose.bones["thigh"].keyframe_insert("rotation_quaternion", frame=1)
+    for frame in (5, 6):
+        go_to(frame)
+        assert off(ob, ob.ik_chains["leg"].target_location) == pytest.approx(
+            ob.ik_chains["leg"].residual, abs=ON_TARGET
+        )
+    assert asked_again == [False, False, True, True]
+
+
+def test_a_result_that_changes_is_told_where_the_pose_stays(asked_again: list[bool]) -> None:
+    """A target that goes further away along its line: drivers may look at the residual."""
+    ob = leg()
+    chain = ob.ik_chains["leg"]
+    root = head(ob, "thigh")
+    for frame, way in ((1, 2.0), (11, 3.0)):
+        chain.target_location = root + way * np.array((0.0, 0.0, -1.0))
+        chain.keyframe_insert("target_location", frame=frame)
+    go_to(1)
+    for frame in range(2, 12):
+        go_to(frame)
+        assert evaluated(ob).ik_chains["leg"].last_residual == chain.last_residual
+        assert chain.residual == pytest.approx(float(off(ob, chain.target_location)), rel=1e-5)
+    assert all(asked_again[-10:])
+
+
 def test_a_chain_within_its_tolerance_is_on_target() -> None:
     """The tolerance is the user's word for near enough: no frame within it is a failed one."""
     ob = leg(solver="FABRIK", tolerance=1e-2)
