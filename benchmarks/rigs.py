@@ -102,12 +102,17 @@ def add_chains(ob: bpy.types.Object, targets: list, bones: int = 2, solver: str 
         )
 
 
-def frame_time(frames: int = 50, repeats: int = 5) -> float:
-    """Milliseconds of one `frame_set`: the best mean of some passes over the frames."""
+def frame_time(frames: int = 50, repeats: int = 5, before: Callable[[], None] = lambda: None) -> float:
+    """Milliseconds of one `frame_set`: the best mean of some passes over the frames.
+
+    Args:
+        before: called ahead of each pass.
+    """
     scene = bpy.context.scene
     best = []
     for _ in range(repeats):
         scene.frame_set(1)
+        before()
         start = time.perf_counter()
         for frame in range(2, 2 + frames):
             scene.frame_set(frame)

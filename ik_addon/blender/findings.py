@@ -16,8 +16,8 @@ import bpy
 import numpy as np
 
 from . import animation, live, memory
+from .chain_values import INTEGERS, SETTINGS
 from .plan import DISCRETE, groups_of_rigs
-from .reading import INTEGERS, SETTINGS
 from .state import STATE
 from .structure import hangs_on, structure
 

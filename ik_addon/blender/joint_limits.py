@@ -88,6 +88,12 @@ def fingerprint(ob: bpy.types.Object, constrained: Collection[str]) -> tuple:
     return tuple(parts)
 
 
+def has_any(fingerprint: tuple) -> bool:
+    """Whether a rig with this fingerprint has limits."""
+    flags, *others = fingerprint
+    return bool(others) or any(flags)
+
+
 def constrained_bones(ob: bpy.types.Object) -> list[str]:
     """The bones that have a Limit Rotation constraint, whatever its settings."""
     return [

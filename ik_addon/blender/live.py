@@ -5,43 +5,46 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import bpy
 import numpy as np
 
-from ..core.channels import from_quaternion
 from ..core.pipeline import solve
-from ..core.work import Solution
 from . import anchors, animation, memory
-from .joint_limits import constrained_bones
+from .joint_limits import constrained_bones, has_any
+from .joint_limits import fingerprint as limits_fingerprint
 from .memory import Held
+from .outcomes import Outcome, outcomes
 from .plan import (
     Plan,
     Rig,
-    VectorChannel,
     animated_discrete,
     compile_plan,
     discrete_values,
     fingerprint,
     groups_of_rigs,
 )
-from .reading import read
+from .raw import Raw, RawRig, read_raw
+from .reading import reading_of
 from .state import STATE
 
 # Plans kept for values of animated discrete settings: a keyed number has no end of them.
 MOST_PLANS = 32
-LARGEST = float(np.finfo(np.float32).max)
 
 
 @dataclass
 class Compiled:
     """The plans of a group of rigs: one for each set of values of animated discrete settings.
 
-    They hold while the rigs' fingerprints do; `constrained` are the bones with Limit Rotation.
+    They hold while the rigs' fingerprints and `limits` do; `constrained` are the bones with Limit
+    Rotation.
     """
 
     fingerprints: list[tuple]
     constrained: list[list[str]]
+    limits: list[tuple]
+    has_limits: bool
     discrete: tuple[tuple[str, ...], ...]
     is_discrete: bool
     plans: dict[tuple, Plan] = field(default_factory=dict)
@@ -90,46 +93,48 @@ def solve_group(rigs: Sequence[bpy.types.Object], depsgraph: bpy.types.Depsgraph
     if depsgraph.mode == "RENDER":
         for ob, evaluated in zip(rigs, seen, strict=True):
             animation.hand_back(ob, evaluated)
-    plan = plan_of(rigs, seen)
-    reading = read(plan, rigs, seen, depsgraph, fresh)
-    solution = solve(plan.stage, reading.batch)
-    first = 0
-    parts = zip(plan.rigs, rigs, seen, reading.held, reading.fk_vectors, strict=True)
-    for rig, ob, evaluated, held, fk_vectors in parts:
-        rows = slice(first, first + len(rig.places))
-        first = rows.stop
-        _write(rig, ob, evaluated, _Found(reading.fk[:, rows], fk_vectors, held, solution))
+    plan = plan_of(rigs, seen, not fresh or depsgraph.id_type_updated("ARMATURE"))
+    raw = read_raw(plan, rigs, seen, depsgraph, fresh)
+    for each in zip(plan.rigs, rigs, seen, raw.rigs, _outcomes(plan, raw, fresh), strict=True):
+        _write(*each)
 
 
-@dataclass(frozen=True)
-class _Found:
-    """What a solve found for one rig.
-
-    Attributes:
-        fk, fk_vectors: as in `Reading`, of this rig; held: what its bones held before.
-    """
-
-    fk: np.ndarray
-    fk_vectors: tuple[np.ndarray, ...]
-    held: tuple[Held, ...]
-    solution: Solution
+def _outcomes(plan: Plan, raw: Raw, fresh: bool) -> tuple[Outcome, ...]:
+    """What a solve finds; of frames, what it found before for the same numbers."""
+    key = (plan.serial, raw.key(plan)) if fresh else None
+    found: tuple[Outcome, ...] | None = STATE.recall.get(key) if key else None
+    if found is None:
+        reading = reading_of(plan, raw)
+        found = outcomes(plan, reading, solve(plan.stage, reading.batch))
+        if key:
+            STATE.recall.put(key, found)
+    return found
 
 
 def _shows_pose(ob: bpy.types.Object, evaluated: bpy.types.Object) -> bool:
     return evaluated.is_evaluated and ob.data.pose_position == "POSE" and ob.mode != "EDIT"
 
 
-def plan_of(rigs: Sequence[bpy.types.Object], seen: Sequence[bpy.types.Object]) -> Plan:
-    """The plan of a group of rigs: the one at hand while nothing it rests on has changed."""
+def plan_of(
+    rigs: Sequence[bpy.types.Object], seen: Sequence[bpy.types.Object], was_edited: bool = True
+) -> Plan:
+    """The plan of a group of rigs: the one at hand while nothing it rests on has changed.
+
+    Args:
+        was_edited: False where Blender tells that no armature was: then no bone has got its first limit.
+    """
     key = tuple(ob.session_uid for ob in rigs)
     compiled = STATE.plans.get(key)
-    if compiled is None or compiled.fingerprints != _fingerprints(rigs, compiled.constrained):
+    if compiled is None or not _holds(compiled, rigs, was_edited):
         for ob in rigs:
             anchors.take_renames(ob)
             memory.release_unused(ob)
         names = animated_discrete(rigs)
         constrained = [constrained_bones(ob) for ob in rigs]
-        compiled = Compiled(_fingerprints(rigs, constrained), constrained, names, any(names))
+        limits = _limits(rigs, constrained)
+        has_limits = any(map(has_any, limits))
+        fingerprints = [fingerprint(ob) for ob in rigs]
+        compiled = Compiled(fingerprints, constrained, limits, has_limits, names, any(names))
         STATE.plans[key] = compiled
     values = discrete_values(compiled.discrete, seen) if compiled.is_discrete else ()
     plan = compiled.plans.get(values)
@@ -143,8 +148,16 @@ def plan_of(rigs: Sequence[bpy.types.Object], seen: Sequence[bpy.types.Object]) 
     return plan
 
 
-def _fingerprints(rigs: Sequence[bpy.types.Object], constrained: Sequence[Sequence[str]]) -> list[tuple]:
-    return [fingerprint(ob, names) for ob, names in zip(rigs, constrained, strict=True)]
+def _holds(compiled: Compiled, rigs: Sequence[bpy.types.Object], was_edited: bool) -> bool:
+    if compiled.fingerprints != [fingerprint(ob) for ob in rigs]:
+        return False
+    # Limits that are there may be animated.
+    may_differ = was_edited or compiled.has_limits
+    return not may_differ or compiled.limits == _limits(rigs, compiled.constrained)
+
+
+def _limits(rigs: Sequence[bpy.types.Object], constrained: Sequence[Sequence[str]]) -> list[tuple]:
+    return [limits_fingerprint(ob, names) for ob, names in zip(rigs, constrained, strict=True)]
 
 
 def _tell_broken(plan: Plan, rigs: Sequence[bpy.types.Object]) -> None:
@@ -157,84 +170,49 @@ def _tell_broken(plan: Plan, rigs: Sequence[bpy.types.Object]) -> None:
             print(f"IK Chains: {compiled.broken}")
 
 
-def solved_rows(rig: Rig, fk: np.ndarray, solution: Solution) -> np.ndarray:
-    """Channel rows ``(F, k, 4)`` float32 of a solution; unchanged bones keep their FK row to the bit."""
-    rows = from_quaternion(solution.rotation[:, rig.places], rig.modes, fk).astype(np.float32)
-    changed = solution.changed[:, rig.places]
-    return rows if changed.all() else np.where(changed[..., None], rows, fk)
-
-
-def solved_vectors(channel: VectorChannel, fk: np.ndarray, solution: Solution) -> np.ndarray:
-    """Rows ``(F, k, 3)`` float32 of a solved location or scale channel."""
-    is_location = channel.prop == "location"
-    rows = solution.location if is_location else solution.scale
-    changed = vectors_changed(channel, solution)
-    return np.where(changed[..., None], rows[:, channel.places].astype(np.float32), fk)
-
-
-def vectors_changed(channel: VectorChannel, solution: Solution) -> np.ndarray:
-    """``(F, k)`` where chains write a location or scale channel."""
-    changed = solution.moved if channel.prop == "location" else solution.scaled
-    return changed[:, channel.places]
-
-
-def _write(rig: Rig, ob: bpy.types.Object, evaluated: bpy.types.Object, found: _Found) -> None:
+def _write(
+    rig: Rig, ob: bpy.types.Object, evaluated: bpy.types.Object, raw: RawRig, outcome: Outcome
+) -> None:
     """Write one solved frame to the original object, and the FK rows beside it.
 
     Where all that is written is there already, as with a planted foot while the body rests, Blender's
     evaluation stands, and is not asked for again: neither of the pose nor of the meshes it deforms.
     """
-    stale = _write_rotation(rig, ob, evaluated, found) if len(rig.places) else False
-    for channel, fk, held in zip(rig.vectors, found.fk_vectors, found.held[1:], strict=True):
-        stale |= _write_vectors(channel, ob, evaluated, fk, held, found.solution)
+    bones, as_seen = ob.pose.bones, evaluated.pose.bones
+    stale = False
+    if len(rig.places):
+        at, rows, held = rig.pose_places, outcome.rotation, raw.held[0]
+        if not np.array_equal(rows, held.channels):
+            memory.write_rows(bones, rig.modes, at, rows)
+            stale = True
+        _remember(bones, "rotation", at, held, memory.record(raw.fk, rows, rig.codes))
+        stale = stale or not np.array_equal(rows, memory.read_rows(as_seen, rig.modes, at))
+    vectors = zip(rig.vectors, raw.fk_vectors, raw.held[1:], outcome.vectors, strict=True)
+    for channel, fk, held, rows in vectors:
+        at = channel.pose_places
+        if not np.array_equal(rows, held.channels):
+            memory.write_vectors(bones, channel.prop, at, rows)
+            stale = True
+        _remember(bones, channel.prop, at, held, memory.record(fk, rows, 1.0))
+        stale = stale or not np.array_equal(rows, memory.read_vectors(as_seen, channel.prop, 3)[at])
     if len(ob.ik_chains):
-        stale |= _write_results(rig, ob, found.solution)
+        stale |= _write_results(ob.ik_chains, outcome)
     if stale:
         ob.update_tag(refresh={"DATA"})
 
 
-def _write_rotation(rig: Rig, ob: bpy.types.Object, evaluated: bpy.types.Object, found: _Found) -> bool:
-    """Whether it is not what was evaluated."""
-    rows = solved_rows(rig, found.fk, found.solution)[0]
-    held, bones, at = found.held[0], ob.pose.bones, rig.pose_places
-    same = np.array_equal(rows, held.channels)
-    if not same:
-        memory.write_rows(bones, rig.modes, at, rows)
-    _remember(ob, "rotation", at, held, memory.record(found.fk[0], rows, rig.codes))
-    return not (same and np.array_equal(rows, memory.read_rows(evaluated.pose.bones, rig.modes, at)))
-
-
-def _write_vectors(
-    channel: VectorChannel,
-    ob: bpy.types.Object,
-    evaluated: bpy.types.Object,
-    fk: np.ndarray,
-    held: Held,
-    solution: Solution,
-) -> bool:
-    """Whether it is not what was evaluated."""
-    rows, at = solved_vectors(channel, fk, solution)[0], channel.pose_places
-    same = np.array_equal(rows, held.channels)
-    if not same:
-        memory.write_vectors(ob.pose.bones, channel.prop, at, rows)
-    _remember(ob, channel.prop, at, held, memory.record(fk[0], rows, 1.0))
-    return not (same and np.array_equal(rows, memory.read_vectors(evaluated.pose.bones, channel.prop, 3)[at]))
-
-
-def _remember(ob: bpy.types.Object, channel: str, at: np.ndarray, held: Held, record: np.ndarray) -> None:
+def _remember(bones: Any, channel: str, at: np.ndarray, held: Held, record: np.ndarray) -> None:
     if not np.array_equal(record, held.record):
-        memory.write_vectors(ob.pose.bones, f"ik_held_{channel}", at, record)
+        memory.write_vectors(bones, f"ik_held_{channel}", at, record)
 
 
-def _write_results(rig: Rig, ob: bpy.types.Object, solution: Solution) -> bool:
+def _write_results(chains: Any, outcome: Outcome) -> bool:
     """Residuals and statuses of the chains; whether they are other ones than before."""
-    residual = np.minimum(solution.residual[0, rig.chains], LARGEST).astype(np.float32)
-    status = solution.status[0, rig.chains].astype(np.int32)
     changed = False
-    for prop, values in (("last_residual", residual), ("last_status", status)):
+    for prop, values in (("last_residual", outcome.residual), ("last_status", outcome.status)):
         before = np.empty_like(values)
-        ob.ik_chains.foreach_get(prop, before)
+        chains.foreach_get(prop, before)
         if not np.array_equal(before, values):
-            ob.ik_chains.foreach_set(prop, values)
+            chains.foreach_set(prop, values)
             changed = True
     return changed

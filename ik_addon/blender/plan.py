@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import count
 from typing import Any
 
 import bpy
@@ -52,6 +53,7 @@ class Rig:
         bones: slice of its bones in the skeleton of the stage.
         places: ``(k,)`` places in `Stage.posed` of the bones that chains turn.
         pose_places: ``(k,)`` places in `pose.bones` of these bones.
+        looked_at: places in `pose.bones` of `Stage.looked_at`.
         follow_places, follow_pose_places, follow_modes: the same of the bones that only follow.
         modes, codes: rotation modes of these bones, as names and as `memory.MODE_CODES`.
         animated: ``(k, 4)`` rotation components of these bones that curves set.
@@ -63,6 +65,7 @@ class Rig:
     bones: slice
     places: np.ndarray
     pose_places: np.ndarray
+    looked_at: np.ndarray
     follow_places: np.ndarray
     follow_pose_places: np.ndarray
     follow_modes: tuple[str, ...]
@@ -93,24 +96,21 @@ class Plan:
     Attributes:
         links: for each object of the stage after the rigs' own.
         object_rows: where these objects stand in the view layers that were read (`reading`).
+        serial: of no other plan of the session.
     """
 
     stage: core.Stage
     rigs: tuple[Rig, ...]
     links: tuple[Link, ...]
     object_rows: dict[tuple, Any] = field(default_factory=dict)
+    serial: int = field(default_factory=count().__next__)
 
 
-def fingerprint(ob: bpy.types.Object, constrained: Sequence[str]) -> tuple:
-    """What a plan of the object rests on: it must be compiled again when this changes.
-
-    Args:
-        constrained: the bones with Limit Rotation constraints.
-    """
+def fingerprint(ob: bpy.types.Object) -> tuple:
+    """What a plan of the object rests on, joint limits aside: it holds while this does."""
     codes = np.empty(len(ob.pose.bones), np.int32)
     ob.pose.bones.foreach_get("rotation_mode", codes)
-    limits = joint_limits.fingerprint(ob, constrained)
-    return (ob.name, len(ob.ik_chains), codes.tobytes(), limits, animation.signature(ob))
+    return (ob.name, len(ob.ik_chains), codes.tobytes(), animation.signature(ob))
 
 
 def animated_discrete(rigs: Sequence[bpy.types.Object]) -> tuple[tuple[str, ...], ...]:
@@ -380,6 +380,7 @@ class _Compiler:
             bones=slice(first, first + len(order)),
             places=places,
             pose_places=pose_places,
+            looked_at=order[stage.looked_at[stage.rig_of_bone[stage.looked_at] == rig] - first],
             follow_places=follow,
             follow_pose_places=follow_pose,
             follow_modes=tuple(ob.pose.bones[int(i)].rotation_mode for i in follow_pose),

@@ -15,7 +15,7 @@ from ..core.pipeline import solve
 from ..core.places import Places, places
 from ..core.stretch import stretched_bones
 from ..core.work import Solution
-from . import live
+from . import live, outcomes
 from .plan import Plan, groups_of_rigs
 from .reading import Reading, read, stack
 from .sampling import sampling_scene
@@ -221,11 +221,11 @@ def _solve_run(
     for rig in plan.rigs:
         fk = reading.fk[:, first : first + len(rig.places)]
         first += len(rig.places)
-        rows.append(live.solved_rows(rig, fk, solution))
+        rows.append(outcomes.solved_rows(rig, fk, solution))
         changed.append(solution.changed[:, rig.places])
     vectors = [
         [
-            (live.solved_vectors(channel, fk, solution), live.vectors_changed(channel, solution))
+            (outcomes.solved_vectors(channel, fk, solution), outcomes.vectors_changed(channel, solution))
             for channel, fk in zip(rig.vectors, of_rig, strict=True)
         ]
         for rig, of_rig in zip(plan.rigs, reading.fk_vectors, strict=True)

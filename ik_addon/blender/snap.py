@@ -29,7 +29,7 @@ from ..core.transforms import (
     transform_point,
 )
 from ..core.work import Solution
-from . import animation, keying, live, memory, placing, smoothing
+from . import animation, keying, live, memory, outcomes, placing, smoothing
 from .chain_bones import ChainError, uses_pole
 from .handling import held_channels
 from .paths import setting_paths
@@ -128,7 +128,7 @@ def _fk_to_ik(view: _View, scene: bpy.types.Scene) -> list[str]:
     ob, rig = view.ob, view.rig
     fk = view.reading.fk[:, view.rows]
     solution = view.solved(influence=1.0)
-    rows = live.solved_rows(rig, fk, solution)[0]
+    rows = outcomes.solved_rows(rig, fk, solution)[0]
     written = view.plan.stage.chains[view.number].written
     own = np.isin(view.plan.stage.posed[rig.places], written)
     turn = np.einsum("ki,ki->k", to_quaternion(rows, rig.modes), to_quaternion(fk[0], rig.modes))
@@ -154,7 +154,7 @@ def _snap_vectors(view: _View, solution: Solution, scene: bpy.types.Scene) -> li
     held = held_channels(ob, view.chain)
     of_rig = view.reading.fk_vectors[view.plan.rigs.index(view.rig)]
     for channel, fk in zip(view.rig.vectors, of_rig, strict=True):
-        rows = live.solved_vectors(channel, fk, solution)[0]
+        rows = outcomes.solved_vectors(channel, fk, solution)[0]
         for row, before, place in zip(rows, fk[0], channel.pose_places.tolist(), strict=True):
             bone = ob.pose.bones[place]
             if bone.name not in getattr(held, channel.prop) or not _differs(before, row):

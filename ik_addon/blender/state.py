@@ -8,6 +8,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from .recall import Recall
+
 
 @dataclass
 class State:
@@ -33,6 +35,7 @@ class State:
         taking_renames: names are being read from the drivers, not to be written back.
         reported: faults already printed, so that none is printed on every frame.
         checked: by session uid of a rig, what its last check found (see `findings`).
+        recall: what solves gave on frames that may come again.
     """
 
     groups: list[list[Any]] | None = None
@@ -48,6 +51,7 @@ class State:
     taking_renames: bool = False
     reported: set[str] = field(default_factory=set)
     checked: dict[int, Any] = field(default_factory=dict)
+    recall: Recall = field(default_factory=Recall)
 
     def forget_plans(self) -> None:
         """Settings, bones or relations changed: compile again before the next solve."""
@@ -60,6 +64,7 @@ class State:
         self.has_children.clear()
         self.posed_by_more.clear()
         self.reported.clear()
+        self.recall.clear()
 
     def clear(self) -> None:
         """Another file, or the add-on is switched off."""

@@ -371,6 +371,16 @@ class Stage:
         return len(self.waves) == 1 and not (self.moves or self.stretches or len(self.carried))
 
     @cached_property
+    def looked_at(self) -> np.ndarray:
+        """Bones whose evaluated pose a solve rests on; all others it computes, or leaves alone."""
+        every = np.arange(len(self.skeleton.names))
+        if len(self.constrained) or len(self.carried):
+            return every
+        spaces = [s.index for c in self.chains for s in (c.target, c.pole) if s.kind == BONE]
+        found = {*self.skeleton.parents[self.posed].tolist(), *spaces}
+        return every[np.isin(every, list(found)) & ~np.isin(every, self.posed)]
+
+    @cached_property
     def last_steps(self) -> dict[str, Any]:
         """Where `fk_steps` keeps what it computed last."""
         return {}

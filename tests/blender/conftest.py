@@ -39,6 +39,15 @@ def end_process(session: pytest.Session) -> None:
     os._exit(session.exitstatus)
 
 
+@pytest.fixture(autouse=True)
+def remembering(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each frame is solved anew, however often a test goes to it, but where a test is about remembering."""
+    from ik_addon.blender.state import STATE
+
+    if request.node.get_closest_marker("remembering") is None:
+        monkeypatch.setattr(STATE.recall, "most_bytes", 0)
+
+
 @pytest.fixture
 def fresh(addon: ModuleType) -> Any:
     """The scene of a new, empty file with factory settings."""

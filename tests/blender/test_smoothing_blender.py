@@ -29,7 +29,7 @@ from bone_rigs import (
     world,
 )
 
-from ik_addon.blender import chains, config, reading
+from ik_addon.blender import chains, config, raw
 from ik_addon.blender.own_curves import OwnCurves
 from ik_addon.blender.ranges import run, solve_range
 from ik_addon.core.transforms import rotation_part
@@ -299,7 +299,7 @@ def test_without_smoothing_poses_are_the_same_to_the_bit(
     chain = carried[0]
     chain.smooth_frames = 0
     with_it = poses(chain.id_data, INSIDE)
-    monkeypatch.setattr(reading, "smooth_targets", lambda *_: None)
+    monkeypatch.setattr(raw, "smooth_targets", lambda *_: None)
     assert np.array_equal(poses(chain.id_data, INSIDE), with_it)
 
 

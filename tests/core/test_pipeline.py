@@ -230,6 +230,33 @@ def test_steps_are_taken_again_only_for_the_same_channels():
         assert np.array_equal(known.rotation, new.rotation) and np.array_equal(known.pose, new.pose)
 
 
+@pytest.mark.parametrize("chain", [ARM, LOOKING, TAIL], ids=["arm", "turned", "tail"])
+@pytest.mark.parametrize("space", ["world", "bone", "object"])
+@pytest.mark.parametrize("mode", ["ACCEPT", "MOVE_ROOT", "STRETCH"])
+def test_a_solve_rests_on_no_pose_that_it_does_not_look_at(chain, space, mode):
+    rng = np.random.default_rng(37)
+    bones = skeleton(rng)
+    shot = Shot(rng, bones, objects=2)
+    target = {
+        "world": stage.Space(stage.WORLD),
+        "bone": stage.Space(stage.BONE, LOOSE),
+        # Carried by the first bone, above the chain.
+        "object": stage.Space(stage.OBJECT, 1),
+    }[space]
+    chain = replace(chain, target=target, limit_mode=mode, move_bone=1 if mode == "MOVE_ROOT" else -1)
+    if mode == "MOVE_ROOT":
+        chain = replace(chain, bones=(UPPER, LOWER))
+    scene = build(bones, [chain], carriers=[-1, 0])
+    batch = shot.batch(scene, target_location=rng.normal(size=(FRAMES, 1, 3)), softness=0.1)
+    other = ~np.isin(np.arange(len(bones.names)), scene.looked_at)
+    pose = batch.pose.copy()
+    pose[:, other] = rng.normal(size=pose[:, other].shape)
+    one, two = pipeline.solve(scene, batch), pipeline.solve(scene, replace(batch, pose=pose))
+    assert other.any()
+    for name in ("rotation", "location", "scale", "changed", "residual", "status", "tip"):
+        assert np.array_equal(getattr(one, name), getattr(two, name)), name
+
+
 def test_influence_blends_rotations_and_zero_changes_nothing_at_all():
     rng = np.random.default_rng(29)
     bones = skeleton(rng)

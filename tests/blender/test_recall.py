@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Frames that come again look as if they were solved anew, to the bit, whatever was changed meanwhile."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import bpy
+import numpy as np
+import pytest
+from bone_rigs import armature, empty, evaluated, update
+
+from ik_addon.blender import chains, live
+from ik_addon.blender.recall import Recall
+from ik_addon.blender.state import STATE
+
+pytestmark = [pytest.mark.usefixtures("fresh"), pytest.mark.remembering]
+
+FRAMES = range(1, 13)
+# Settings that name or mark things, and results.
+NO_SETTINGS = {"rna_type", "name", "uid", "root_bone", "end_bone", "target", "pole_target"}
+
+
+@pytest.fixture
+def solves(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    seen: list[str] = []
+    solve = live.solve
+
+    def counted(stage: Any, batch: Any) -> Any:
+        seen.append(stage.chains[0].name)
+        return solve(stage, batch)
+
+    monkeypatch.setattr(live, "solve", counted)
+    yield seen
+
+
+@pytest.fixture
+def walker() -> bpy.types.Object:
+    """A rig with moving hips, and a leg whose target and influence move, too."""
+    ob = armature()
+    goal = empty("Goal")
+    for frame, place in ((1, (0.15, -0.2, 0.2)), (6, (0.1, 0.2, 0.1)), (12, (0.3, -0.4, -0.1))):
+        goal.location = place
+        goal.keyframe_insert("location", frame=frame)
+    root = next(bone for bone in ob.pose.bones if bone.parent is None)
+    for frame, height in ((1, 0.0), (12, 0.1)):
+        root.location = (0.0, height, 0.0)
+        root.keyframe_insert("location", frame=frame)
+    chains.add(
+        ob, "thigh", "foot", name="leg", use_tail=False, target_space="CUSTOM", target=goal,
+        target_location=(0.0, 0.0, 0.0), pole_location=(0.1, -1.0, 0.3),
+    )  # fmt: skip
+    chain = ob.ik_chains["leg"]
+    for frame, influence in ((1, 1.0), (9, 1.0), (12, 0.4)):
+        chain.influence = influence
+        chain.keyframe_insert("influence", frame=frame)
+    update()
+    return ob
+
+
+def frame(ob: bpy.types.Object, number: int) -> np.ndarray:
+    bpy.context.scene.frame_set(number)
+    chain = ob.ik_chains[0]
+    pose = [np.array(bone.matrix, dtype=np.float64).ravel() for bone in evaluated(ob).pose.bones]
+    return np.concatenate([*pose, [chain.residual, chain.last_status]])
+
+
+def played(ob: bpy.types.Object, numbers: Any = FRAMES) -> np.ndarray:
+    return np.array([frame(ob, number) for number in numbers])
+
+
+def anew(ob: bpy.types.Object, numbers: Any = FRAMES) -> np.ndarray:
+    """The frames with nothing remembered."""
+    rows = []
+    for number in numbers:
+        STATE.recall.clear()
+        rows.append(frame(ob, number))
+    return np.array(rows)
+
+
+def test_a_loop_is_solved_once_and_is_the_same_to_the_bit(
+    walker: bpy.types.Object, solves: list[str]
+) -> None:
+    played(walker)
+    first = played(walker)
+    solves.clear()
+    assert np.array_equal(played(walker), first)
+    backward = played(walker, reversed(FRAMES))[::-1]
+    assert not solves
+    assert np.array_equal(backward, first)
+    assert np.array_equal(anew(walker), first)
+    assert len(solves) == len(FRAMES)
+
+
+def test_edits_between_frames_are_not_remembered(walker: bpy.types.Object) -> None:
+    """While a target is dragged no frame comes again: that would fill the memory for nothing."""
+    frame(walker, 3)
+    before = len(STATE.recall)
+    for height in np.linspace(0.0, 0.2, 5):
+        bpy.data.objects["Goal"].delta_location.z = height
+        update()
+    assert len(STATE.recall) == before
+
+
+def settings() -> list[str]:
+    known = bpy.types.Object.bl_rna.properties.get("ik_chains")
+    properties = known.fixed_type.properties if known else ()
+    return [p.identifier for p in properties if p.identifier not in NO_SETTINGS and not p.is_readonly]
+
+
+def other_value(chain: Any, name: str) -> Any:
+    """A value of a setting that is not its present one."""
+    prop = chain.bl_rna.properties[name]
+    now = getattr(chain, name)
+    if prop.type == "BOOLEAN":
+        return not now
+    if prop.type == "ENUM":
+        return next(item.identifier for item in prop.enum_items if item.identifier != now)
+    if prop.type == "STRING":
+        return "shin"
+    if getattr(prop, "is_array", False):
+        return [value + 0.2 for value in now]
+    most = min(prop.soft_max, now + 1)
+    return most if most != now else (0.5 * now if prop.type == "FLOAT" else now - 1)
+
+
+@pytest.mark.parametrize("solver", ["TWO_BONE", "FABRIK", "AIM"])
+@pytest.mark.parametrize("limit_mode", ["ACCEPT", "MOVE_ROOT", "STRETCH"])
+def test_no_setting_is_missed(walker: bpy.types.Object, solver: str, limit_mode: str) -> None:
+    chain = walker.ik_chains["leg"]
+    chain.solver, chain.limit_mode = solver, limit_mode
+    chain.move_bone = next(bone.name for bone in walker.pose.bones if bone.parent is None)
+    chain.pole_mode = "POINT"
+    played(walker)
+    names = settings()
+    assert len(names) > 40
+    for name in names:
+        before = getattr(chain, name)
+        before = tuple(before) if hasattr(before, "__len__") and not isinstance(before, str) else before
+        setattr(chain, name, other_value(chain, name))
+        at = (4, 10)
+        remembered = played(walker, at)
+        assert np.array_equal(remembered, anew(walker, at), equal_nan=True), name
+        setattr(chain, name, before)
+        assert np.array_equal(played(walker, at), anew(walker, at), equal_nan=True), name
+
+
+def move_root(ob: bpy.types.Object) -> None:
+    ob.location.x += 0.05
+
+
+def move_target(_ob: bpy.types.Object) -> None:
+    bpy.data.objects["Goal"].delta_location.y += 0.05
+
+
+def pose_above(ob: bpy.types.Object) -> None:
+    root = next(bone for bone in ob.pose.bones if bone.parent is None)
+    root.rotation_quaternion = (1.0, 0.1, 0.05, 0.0)
+
+
+def pose_limb(ob: bpy.types.Object) -> None:
+    ob.pose.bones["shin"].rotation_quaternion = (1.0, 0.4, 0.1, 0.2)
+
+
+def scale_limb(ob: bpy.types.Object) -> None:
+    ob.pose.bones["thigh"].scale = (1.1, 1.1, 1.1)
+
+
+def shift_limb(ob: bpy.types.Object) -> None:
+    ob.pose.bones["thigh"].location = (0.02, 0.03, 0.0)
+
+
+def limit_limb(ob: bpy.types.Object) -> None:
+    bone = ob.pose.bones["shin"]
+    bone.use_ik_limit_x, bone.ik_min_x, bone.ik_max_x = True, 0.0, 0.3
+
+
+def change_mode(ob: bpy.types.Object) -> None:
+    ob.pose.bones["thigh"].rotation_mode = "XYZ"
+
+
+def key_limb(ob: bpy.types.Object) -> None:
+    ob.pose.bones["shin"].rotation_quaternion = (1.0, 0.2, 0.0, 0.1)
+    ob.pose.bones["shin"].keyframe_insert("rotation_quaternion", frame=2)
+
+
+def edit_key(_ob: bpy.types.Object) -> None:
+    bpy.data.objects["Goal"].location = (0.2, -0.1, 0.25)
+    bpy.data.objects["Goal"].keyframe_insert("location", frame=6)
+
+
+def edit_rest(ob: bpy.types.Object) -> None:
+    bpy.context.view_layer.objects.active = ob
+    bpy.ops.object.mode_set(mode="EDIT")
+    ob.data.edit_bones["shin"].roll += 0.3
+    bpy.ops.object.mode_set(mode="OBJECT")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        move_root, move_target, pose_above, pose_limb, scale_limb, shift_limb, limit_limb, change_mode,
+        key_limb, edit_key, edit_rest,
+    ],
+)  # fmt: skip
+def test_no_edit_is_missed(walker: bpy.types.Object, edit: Callable[[bpy.types.Object], None]) -> None:
+    first = played(walker)
+    edit(walker)
+    again = played(walker)
+    assert not np.array_equal(again, first), "the edit shows"
+    assert np.array_equal(again, anew(walker))
+
+
+def test_fk_is_what_it_was_where_frames_are_remembered(walker: bpy.types.Object) -> None:
+    before = np.array([bone.ik_held_rotation[:4] for bone in walker.pose.bones])
+    fk = {bone.name: (1.0, 0.0, 0.0, 0.0) for bone in walker.pose.bones}
+    played(walker)
+    played(walker)
+    assert np.array_equal(before, np.array([bone.ik_held_rotation[:4] for bone in walker.pose.bones]))
+    bpy.ops.ik_chain.remove(object=walker.name, chain="leg")
+    assert {bone.name: tuple(bone.rotation_quaternion) for bone in walker.pose.bones} == fk
+
+
+class Sized:
+    bytes = 900
+
+
+def test_memory_is_bounded_and_what_is_used_stays() -> None:
+    recall = Recall(most_bytes=10_000)
+    for number in range(100):
+        recall.put((0, b"x" * 100 + bytes([number])), (Sized(),))
+        recall.get((0, b"x" * 100 + bytes([0])))
+        assert recall.bytes <= 10_000
+    assert len(recall) == 9
+    assert recall.get((0, b"x" * 100 + bytes([0]))) and recall.get((0, b"x" * 100 + bytes([99])))
+    assert recall.get((1, b"x" * 100 + bytes([99]))) is None
+    recall.put((0, b"x" * 100 + bytes([99])), (Sized(),))
+    assert len(recall) == 9
+    recall.clear()
+    assert recall.bytes == 0 and len(recall) == 0
