@@ -115,3 +115,21 @@ def test_every_operator_is_in_the_documentation() -> None:
     documented = (Path(__file__).parents[2] / "docs" / "settings.md").read_text("utf-8")
     named = set(re.findall(r"`(ik_chain\.\w+)`", documented.partition("## Operators")[2].partition("## ")[0]))
     assert named == {f"ik_chain.{name}" for name in dir(bpy.ops.ik_chain)}
+
+
+def test_every_argument_of_an_operator_is_in_the_documentation() -> None:
+    """With all its values, on a line that names the operator."""
+    documented = (Path(__file__).parents[2] / "docs" / "settings.md").read_text("utf-8")
+    table = documented.partition("Their arguments")[2].partition("## ")[0]
+    lines = [set(re.findall(r"`(\w+)`", line)) for line in table.splitlines() if line.startswith("| `")]
+    for operator in registered(bpy.types.Operator):
+        for item in operator_rna(operator).properties:
+            if not item.is_runtime or item.is_hidden:
+                continue
+            own = [line for line in lines if {item.identifier, operator.bl_idname.split(".")[1]} <= line]
+            assert len(own) == 1, (operator.bl_idname, item.identifier)
+            if item.type == "ENUM" and item.identifier != "solver":
+                assert {value.identifier for value in item.enum_items} <= own[0], (
+                    operator.bl_idname,
+                    item.identifier,
+                )
