@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 import bpy
@@ -82,6 +82,19 @@ def add(
     STATE.forget_plans()
     ob.update_tag()
     return chain
+
+
+def that_turn(ob: bpy.types.Object, names: Collection[str]) -> list[bpy.types.PropertyGroup]:
+    """The chains of an armature object that turn any of these bones."""
+    found = []
+    for chain in ob.ik_chains:
+        try:
+            turned = resolve(ob, chain).turned
+        except ChainError:
+            continue
+        if not set(names).isdisjoint(turned):
+            found.append(chain)
+    return found
 
 
 class _Draft:

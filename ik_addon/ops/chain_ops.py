@@ -7,7 +7,7 @@ import bpy
 from bpy.props import BoolProperty, EnumProperty, StringProperty
 
 from ..blender import chains, paths, presets
-from ..blender.chain_bones import ChainError
+from ..blender.chain_bones import ChainError, resolve
 from ..blender.properties import SOLVERS, SPACES
 from .common import ChainOperator, RigOperator, named_object
 from .selection import pick
@@ -95,17 +95,31 @@ with a selected object or bone beside them as its target"""
         if end is None:
             raise ChainError(f"'{ob.name}' has no bone '{self.end_bone}'")
         root = self.root_bone or self._usual_root(end)
-        chains.add(
+        solver = self._fitting_solver(end, root) if self.solver == "AUTO" else self.solver
+        chain = chains.add(
             ob,
             root,
             self.end_bone,
             name=self.name,
-            solver=self._fitting_solver(end, root) if self.solver == "AUTO" else self.solver,
+            solver=solver,
             use_tail=self.use_tail,
             target_space=self.target_space,
             target=named_object(self.target) if self.target else None,
             subtarget=self.subtarget,
         )
+        self._tell_of(ob, chain)
+
+    def _tell_of(self, ob: bpy.types.Object, chain: bpy.types.PropertyGroup) -> None:
+        """What may not be what was meant."""
+        turned = resolve(ob, chain).turned
+        others = [other.name for other in chains.that_turn(ob, turned) if other.name != chain.name]
+        if others:
+            also = " and ".join(f"'{name}'" for name in others)
+            self.report(
+                {"WARNING"}, f"{also} turns bones of '{chain.name}', too: the later one in the list counts"
+            )
+        if self.solver == "AUTO" and chain.solver == "AIM":
+            self.report({"INFO"}, f"'{chain.name}' has one bone: it aims at its target")
 
     def _add_spine(self, context: bpy.types.Context, ob: bpy.types.Object) -> None:
         spine = self._spine(context, ob)

@@ -149,6 +149,30 @@ def test_add_with_everything_given_looks_at_no_selection(rig: bpy.types.Object) 
     assert rig.ik_chains[1].target is None
 
 
+def test_add_tells_of_bones_that_another_chain_turns(rig: bpy.types.Object, capfd: Any) -> None:
+    """The later chain in the list counts, as the message says, wherever they are moved."""
+    bpy.ops.ik_chain.add(object="Rig", end_bone="shin", name="one")
+    assert "too" not in capfd.readouterr().out
+    bpy.ops.ik_chain.add(object="Rig", end_bone="shin", name="two")
+    told = capfd.readouterr().out
+    assert "'one' turns bones of 'two', too: the later one in the list counts" in told
+    one, two = rig.ik_chains
+    one.target_location[0] += 0.1
+    two.target_location[1] += 0.1
+    for later in ("two", "one"):
+        bpy.context.view_layer.update()
+        assert {c.name for c in rig.ik_chains if c.status == "OK"} == {later}
+        bpy.ops.ik_chain.move(object="Rig", chain=rig.ik_chains[0].name, direction="DOWN")
+
+
+def test_add_tells_that_a_bone_alone_aims(rig: bpy.types.Object, capfd: Any) -> None:
+    bpy.ops.ik_chain.add(object="Rig", end_bone="hips", name="eye")
+    assert rig.ik_chains[0].solver == "AIM"
+    assert "'eye' has one bone: it aims at its target" in capfd.readouterr().out
+    bpy.ops.ik_chain.add(object="Rig", end_bone="hips", solver="AIM", name="again")
+    assert "it aims" not in capfd.readouterr().out
+
+
 @pytest.mark.parametrize("hidden", ["eye", "screen", "excluded", "unlinked"])
 def test_add_puts_the_target_of_a_hidden_rig_at_its_tip(rig: bpy.types.Object, hidden: str) -> None:
     scene = bpy.context.scene
