@@ -171,10 +171,18 @@ def _write(ob: bpy.types.Object, motion: Motion, baked: list[int], whole: bool, 
     target = bake_curves.ensure_target(ob)
     # The action may be a copy now.
     existing = bake_curves.by_path(compat.assigned_curves(ob))
+    turns, vectors = _channels(ob, motion)
     items = [
-        *_bone_items(ob, motion, curves, numbers, whole, report),
-        *_vector_items(ob, motion.vectors, vector_curves, numbers, whole),
+        *_items(ob, turns, curves, numbers, whole),
+        *_items(ob, vectors, vector_curves, numbers, whole),
     ]
+    by_strips = [*curves.by_strips, *vector_curves.by_strips]
+    hidden = dict.fromkeys(c.bone for c, found in zip((*turns, *vectors), by_strips, strict=True) if found)
+    if hidden and not whole:
+        report.notes.append(
+            f"{ob.name}: outside the range the new curves of {', '.join(hidden)} hide the NLA strips"
+            " that moved them: bake the whole range of the scene to avoid it"
+        )
     mutes = [_mute_item(ob, place, motion.frames, existing) for place in baked]
     for place, mute in zip(baked, mutes, strict=True):
         if whole and not bake_checks.is_animated(ob, place, "mute"):
@@ -193,52 +201,47 @@ def _write(ob: bpy.types.Object, motion: Motion, baked: list[int], whole: bool, 
             report.gimbal_lock.append(GimbalLock(ob.name, bone, where, worst))
 
 
-def _bone_items(
-    ob: bpy.types.Object,
-    motion: Motion,
-    curves: bake_motion.Curves,
-    numbers: set[int],
-    whole: bool,
-    report: BakeReport,
-) -> Iterator[bake_curves.BakedProperty]:
-    for place, name in enumerate(motion.bones):
-        bone, mode = ob.pose.bones[name], motion.modes[place]
-        prop, width = memory.channel(mode)
-        yield bake_curves.BakedProperty(
-            owner=bone,
-            name=prop,
-            path=animation.bone_path(name, mode),
-            group=name,
-            chains=motion.owners[place] & numbers,
-            values=np.array(getattr(bone, prop), float),
-            keys=[curves.keys(place, component) for component in range(width)],
-            hold_outside="NONE" if whole or curves.by_strips[place] else "NEW",
-        )
-    hidden = [motion.bones[i] for i in np.flatnonzero(curves.by_strips)]
-    if hidden and not whole:
-        report.notes.append(
-            f"{ob.name}: outside the range the new curves of {', '.join(hidden)} hide the NLA strips"
-            " that moved them: bake the whole range of the scene to avoid it"
-        )
+@dataclass(frozen=True)
+class _Channel:
+    """A channel of a bone that is baked."""
+
+    bone: str
+    prop: str
+    path: str
+    width: int
+    owners: frozenset[int]
 
 
-def _vector_items(
+def _channels(ob: bpy.types.Object, motion: Motion) -> tuple[list[_Channel], list[_Channel]]:
+    """The rotations, and the locations and scales."""
+    turns = zip(motion.bones, motion.modes, motion.owners, strict=True)
+    vectors = zip(motion.vectors.bones, motion.vectors.props, motion.vectors.owners, strict=True)
+    return (
+        [
+            _Channel(b, memory.channel(m)[0], animation.bone_path(b, m), memory.channel(m)[1], o)
+            for b, m, o in turns
+        ],
+        [_Channel(b, prop, animation.vector_path(b, prop), 3, o) for b, prop, o in vectors],
+    )
+
+
+def _items(
     ob: bpy.types.Object,
-    vectors: bake_motion.VectorMotion,
+    channels: Sequence[_Channel],
     curves: bake_motion.Curves,
     numbers: set[int],
     whole: bool,
 ) -> Iterator[bake_curves.BakedProperty]:
-    for place, (name, prop) in enumerate(zip(vectors.bones, vectors.props, strict=True)):
-        bone = ob.pose.bones[name]
+    for place, channel in enumerate(channels):
+        bone = ob.pose.bones[channel.bone]
         yield bake_curves.BakedProperty(
             owner=bone,
-            name=prop,
-            path=animation.vector_path(name, prop),
-            group=name,
-            chains=vectors.owners[place] & numbers,
-            values=np.array(getattr(bone, prop), float),
-            keys=[curves.keys(place, component) for component in range(3)],
+            name=channel.prop,
+            path=channel.path,
+            group=channel.bone,
+            chains=channel.owners & numbers,
+            values=np.array(getattr(bone, channel.prop), float),
+            keys=[curves.keys(place, component) for component in range(channel.width)],
             hold_outside="NONE" if whole or curves.by_strips[place] else "NEW",
         )
 

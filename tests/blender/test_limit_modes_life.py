@@ -108,8 +108,26 @@ def test_nla_strips_move_the_hips(mode):
     leg(ob, "l", far, limit_mode=mode, move_bone="hips", stretch_max=2.0)
     live = poses(ob, FRAMES)
     assert np.array_equal(poses(ob, list(FRAMES)[::-1])[::-1], live)
-    bake_now(ob, FRAMES[0], FRAMES[-1])
+    assert not bake_now(ob, FRAMES[0], FRAMES[-1]).notes
     assert np.abs(poses(ob, FRAMES)[..., :3, 3] - live[..., :3, 3]).max() < 1e-4
+
+
+def test_a_part_of_a_bake_over_strips_names_a_bone_that_only_moves():
+    ob = body()
+    hips = ob.pose.bones["hips"]
+    for frame, height in ((FRAMES[0], 0.0), (FRAMES[-1], 0.1)):
+        hips.location[2] = height
+        hips.keyframe_insert("location", frame=frame)
+    data = ob.animation_data
+    action, slot = data.action, getattr(data, "action_slot", None)
+    data.action = None
+    strip = data.nla_tracks.new().strips.new("bob", 1, action)
+    if slot is not None:
+        strip.action_slot = slot
+    far = world_head(ob, "foot.l") + [0.3, 0.0, -0.1]
+    leg(ob, "l", far, limit_mode="MOVE_ROOT", move_bone="hips")
+    (note,) = bake_now(ob, FRAMES[2], FRAMES[4]).notes
+    assert "the new curves of hips hide the NLA strips" in note
 
 
 @pytest.mark.parametrize("bone", ["hips", ""])
