@@ -11,6 +11,7 @@ import numpy as np
 
 from ..core.limits import JointLimit
 from ..core.transforms import EULER_ORDERS
+from .animation import playing_curves
 
 AXES = "xyz"
 # Properties that say whether a bone has IK limits at all, and those that say which.
@@ -92,6 +93,11 @@ def has_any(fingerprint: tuple) -> bool:
     """Whether a rig with this fingerprint has limits."""
     flags, *others = fingerprint
     return bool(others) or any(flags)
+
+
+def animates_limits(ob: bpy.types.Object) -> bool:
+    """Whether curves or drivers switch IK limits or locks of bones on and off."""
+    return any(True for _ in playing_curves(ob, lambda path: path.endswith(FLAGS)))
 
 
 def constrained_bones(ob: bpy.types.Object) -> list[str]:

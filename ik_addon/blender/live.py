@@ -12,7 +12,7 @@ import numpy as np
 
 from ..core.pipeline import solve
 from . import anchors, animation, memory
-from .joint_limits import constrained_bones, has_any
+from .joint_limits import animates_limits, constrained_bones, has_any
 from .joint_limits import fingerprint as limits_fingerprint
 from .memory import Held
 from .outcomes import Outcome, outcomes
@@ -38,13 +38,13 @@ class Compiled:
     """The plans of a group of rigs: one for each set of values of animated discrete settings.
 
     They hold while the rigs' fingerprints and `limits` do; `constrained` are the bones with Limit
-    Rotation.
+    Rotation. `may_limit`: limits are there, or curves or drivers switch some on.
     """
 
     fingerprints: list[tuple]
     constrained: list[list[str]]
     limits: list[tuple]
-    has_limits: bool
+    may_limit: bool
     discrete: tuple[tuple[str, ...], ...]
     is_discrete: bool
     plans: dict[tuple, Plan] = field(default_factory=dict)
@@ -132,9 +132,9 @@ def plan_of(
         names = animated_discrete(rigs)
         constrained = [constrained_bones(ob) for ob in rigs]
         limits = _limits(rigs, constrained)
-        has_limits = any(map(has_any, limits))
+        may_limit = any(map(has_any, limits)) or any(map(animates_limits, rigs))
         fingerprints = [fingerprint(ob) for ob in rigs]
-        compiled = Compiled(fingerprints, constrained, limits, has_limits, names, any(names))
+        compiled = Compiled(fingerprints, constrained, limits, may_limit, names, any(names))
         STATE.plans[key] = compiled
     values = discrete_values(compiled.discrete, seen) if compiled.is_discrete else ()
     plan = compiled.plans.get(values)
@@ -151,8 +151,8 @@ def plan_of(
 def _holds(compiled: Compiled, rigs: Sequence[bpy.types.Object], was_edited: bool) -> bool:
     if compiled.fingerprints != [fingerprint(ob) for ob in rigs]:
         return False
-    # Limits that are there may be animated.
-    may_differ = was_edited or compiled.has_limits
+    # Limits that are there may be animated, too.
+    may_differ = was_edited or compiled.may_limit
     return not may_differ or compiled.limits == _limits(rigs, compiled.constrained)
 
 

@@ -280,6 +280,28 @@ def test_editing_a_limit_is_seen_at_once(fresh: bpy.types.Scene) -> None:
     assert 5.5 <= np.abs(channel_angles(ob, "upper")).max() <= 12.0 + 1e-3
 
 
+@pytest.mark.parametrize("flag", ["use_ik_limit_x", "lock_ik_x"])
+@pytest.mark.parametrize("by", ["curve", "driver"])
+def test_a_limit_that_is_animated_counts_from_the_frame_on_which_it_comes(
+    fresh: bpy.types.Scene, by: str, flag: str
+) -> None:
+    """No bone has a limit before, and Blender tells of no edit."""
+    ob, _ = limb(target_location=(0.0, -0.6, 1.0))
+    bone = ob.pose.bones["upper"]
+    bone.ik_min_x, bone.ik_max_x = -0.01, 0.01
+    if by == "curve":
+        for frame, held in ((1, False), (5, True), (9, False)):
+            setattr(bone, flag, held)
+            bone.keyframe_insert(flag, frame=frame)
+    else:
+        driver = bone.driver_add(flag).driver
+        driver.expression = "5 <= frame < 9"
+    for frame in (1, 2, 5, 6, 9, 7, 3):
+        go_to(frame)
+        angle = abs(channel_angles(ob, "upper")[0])
+        assert angle <= 0.6 if 5 <= frame < 9 else angle > 10.0, frame
+
+
 def test_an_aimed_bone_stops_at_its_limit(fresh: bpy.types.Scene) -> None:
     ob = armature(bones=LIMB)
     chain = chains.add(ob, "hand", "hand", name="look", solver="AIM", aim_axis="Y", target_location=(1, 0, 0))
