@@ -213,6 +213,14 @@ def _write_results(chains: Any, outcome: Outcome) -> bool:
         before = np.empty_like(values)
         chains.foreach_get(prop, before)
         if not np.array_equal(before, values):
-            chains.foreach_set(prop, values)
+            _set_results(chains, prop, values)
             changed = True
     return changed
+
+
+def _set_results(chains: Any, prop: str, values: np.ndarray) -> None:
+    if memory.takes_arrays(chains, prop):
+        chains.foreach_set(prop, values)
+        return
+    for chain, value in zip(chains, values.tolist(), strict=True):
+        setattr(chain, prop, value)

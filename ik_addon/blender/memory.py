@@ -111,9 +111,15 @@ def read_rows(bones: Any, modes: tuple[str, ...], places: np.ndarray) -> np.ndar
     return rows
 
 
+def takes_arrays(items: Any, prop: str) -> bool:
+    """Whether `foreach_set` sets a property: it leaves linked items, and those of an override that is not
+    to be edited, as they are and says nothing. One by one they can be set."""
+    return not len(items) or not items[0].is_property_readonly(prop)
+
+
 def write_vectors(bones: Any, prop: str, places: np.ndarray, values: np.ndarray) -> None:
     """Set a vector property of the bones at `places` to the rows of `values`."""
-    if len(places) * FEW < len(bones):
+    if len(places) * FEW < len(bones) or not takes_arrays(bones, prop):
         for place, value in zip(places.tolist(), values.tolist(), strict=True):
             setattr(bones[place], prop, value)
         return

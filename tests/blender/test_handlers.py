@@ -709,3 +709,45 @@ def test_the_message_is_that_of_the_frame() -> None:
     for frame in (1, 10, 1, 10):
         go_to(frame)
         assert bool(chain.message) == (chain.status == "BROKEN") == (frame == 10)
+
+
+@pytest.mark.parametrize("kind", ["linked", "override not to be edited", "override"])
+@pytest.mark.parametrize("extra", [0, 30])
+@pytest.mark.parametrize("limit_mode", ["ACCEPT", "STRETCH", "MOVE_ROOT"])
+def test_a_rig_of_a_library_is_posed_however_many_bones_its_chains_write(
+    kind: str, extra: int, limit_mode: str, tmp_path: Path
+) -> None:
+    bones = [*LEG, *((f"more{i}", "hips", (1.0, 0.0, i), (1.0, 0.0, i + 1.0)) for i in range(extra))]
+    ob = armature(bones=bones)
+    goal = empty("Goal")
+    moving(goal)
+    chains.add(
+        ob, "thigh", "foot", name="leg", use_tail=False, target_space="CUSTOM", target=goal,
+        target_location=(0.4, 0.0, -0.3), limit_mode=limit_mode,
+    )  # fmt: skip
+    frames = (2, 9, 5)
+
+    def played(ob: bpy.types.Object) -> list[Any]:
+        rows = []
+        for frame in frames:
+            go_to(frame)
+            rows.append((*pose(ob).ravel().tolist(), ob.ik_chains["leg"].residual, ob.ik_chains["leg"].status))
+        return rows
+
+    wanted = played(ob)
+    go_to(1)
+    library = str(tmp_path / "library.blend")
+    bpy.ops.wm.save_as_mainfile(filepath=library)
+    bpy.ops.wm.read_factory_settings(use_empty=True)
+    with bpy.data.libraries.load(library, link=True) as (_, into):
+        into.objects = ["Rig", "Goal"]
+    for linked in into.objects:
+        bpy.context.scene.collection.objects.link(linked)
+    ob = into.objects[0]
+    if kind != "linked":
+        ob = ob.override_create(remap_local_usages=True)
+        ob.override_library.is_system_override = kind != "override"
+    update()
+    for found, row in zip(played(ob), wanted, strict=True):
+        assert found[:-1] == pytest.approx(row[:-1], abs=1e-6)
+        assert found[-1] == row[-1]
