@@ -731,7 +731,8 @@ def test_a_rig_of_a_library_is_posed_however_many_bones_its_chains_write(
         rows = []
         for frame in frames:
             go_to(frame)
-            rows.append((*pose(ob).ravel().tolist(), ob.ik_chains["leg"].residual, ob.ik_chains["leg"].status))
+            chain = ob.ik_chains["leg"]
+            rows.append((*pose(ob).ravel().tolist(), chain.residual, chain.status))
         return rows
 
     wanted = played(ob)
