@@ -280,6 +280,23 @@ def test_editing_a_limit_is_seen_at_once(fresh: bpy.types.Scene) -> None:
     assert 5.5 <= np.abs(channel_angles(ob, "upper")).max() <= 12.0 + 1e-3
 
 
+@pytest.mark.parametrize("kind", ["use_ik_limit", "lock_ik"])
+@pytest.mark.parametrize("axis", "xyz")
+def test_the_first_limit_of_a_rig_may_be_keyed(fresh: bpy.types.Scene, kind: str, axis: str) -> None:
+    ob, _ = limb(target_location=(0.4, -0.5, 1.2), pole_mode="POINT", pole_location=(-1.0, -0.4, 1.0))
+    bone = ob.pose.bones["upper"]
+    for other in "xyz":
+        setattr(bone, f"ik_min_{other}", radians(-1.0))
+        setattr(bone, f"ik_max_{other}", radians(1.0))
+    for frame, value in ((1, False), (5, True)):
+        setattr(bone, f"{kind}_{axis}", value)
+        bone.keyframe_insert(f"{kind}_{axis}", frame=frame)
+    place = "xyz".index(axis)
+    for frame in (1, 3, 5, 7, 3):
+        go_to(frame)
+        assert (abs(channel_angles(ob, "upper")[place]) > 1.01) == (frame < 5), frame
+
+
 def test_an_aimed_bone_stops_at_its_limit(fresh: bpy.types.Scene) -> None:
     ob = armature(bones=LIMB)
     chain = chains.add(ob, "hand", "hand", name="look", solver="AIM", aim_axis="Y", target_location=(1, 0, 0))
