@@ -27,11 +27,10 @@ def _solve(depsgraph: bpy.types.Depsgraph, fresh: bool) -> None:
     groups = live.rig_groups()
     # An edited constraint or bone shows as an updated armature, and so does a posed bone.
     if groups and depsgraph.id_type_updated("ARMATURE"):
-        now = structure(groups)
-        if now != STATE.structure:
+        if structure(groups) != STATE.structure:
             STATE.forget_plans()
-            STATE.structure = now
             groups = live.rig_groups()
+            STATE.structure = structure(groups)
     if groups and not fresh:
         groups = _concerned(groups, depsgraph)
     if not groups:
