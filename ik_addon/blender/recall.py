@@ -12,6 +12,8 @@ from typing import Any
 
 # Memory for what is remembered: a minute of 20 characters, or of one with 400 bones in chains.
 MOST_BYTES = 64 * 2**20
+# What Python takes for a frame, and for each rig in it, beside their numbers: more than those of one leg.
+FRAME_BYTES = 500
 
 # The plan's serial, and all numbers that were read.
 Key = tuple[int, bytes]
@@ -50,4 +52,4 @@ class Recall:
 
 
 def _size(key: Key, found: tuple[Any, ...]) -> int:
-    return len(key[1]) + sum(outcome.bytes for outcome in found)
+    return FRAME_BYTES + len(key[1]) + sum(FRAME_BYTES + outcome.bytes for outcome in found)
