@@ -117,10 +117,10 @@ def _foundation(ob: bpy.types.Object, depsgraph: bpy.types.Depsgraph) -> tuple[n
 def _fk(rig: bpy.types.Object) -> Iterator[np.ndarray]:
     """FK channels of all bones; of those that chains turn the rotation that is kept beside them."""
     bones = rig.pose.bones
-    record = memory.read_vectors(bones, "ik_held_rotation", 9)
-    held = record[:, -1]
+    records = memory.read_records(bones, "rotation")
+    held = records[:, -1]
     yield held
-    yield record[:, :4].ravel()
+    yield records[:, : memory.WIDTHS["rotation"]].ravel()
     for prop, width in (("location", 3), ("scale", 3)):
         yield memory.read_vectors(bones, prop, width).ravel()
     for prop, width in (("rotation_quaternion", 4), ("rotation_euler", 3), ("rotation_axis_angle", 4)):

@@ -26,12 +26,11 @@ def _solve(depsgraph: bpy.types.Depsgraph, fresh: bool) -> None:
         STATE.forget_plans()
     groups = live.rig_groups()
     # An edited constraint or bone shows as an updated armature, and so does a posed bone.
-    if groups and depsgraph.id_type_updated("ARMATURE"):
-        now = structure(groups)
-        if now != STATE.structure:
-            STATE.forget_plans()
-            STATE.structure = now
-            groups = live.rig_groups()
+    if groups and depsgraph.id_type_updated("ARMATURE") and structure(groups) != STATE.structure:
+        STATE.forget_plans()
+        groups = live.rig_groups()
+        # After the groups: gathering them forgets it.
+        STATE.structure = structure(groups)
     if groups and not fresh:
         groups = _concerned(groups, depsgraph)
     if not groups:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..core.limits import JointLimit
 from ..core.transforms import EULER_ORDERS
-from .animation import playing_curves
+from . import animation
 
 AXES = "xyz"
 # Properties that say whether a bone has IK limits at all, and those that say which.
@@ -89,15 +89,16 @@ def fingerprint(ob: bpy.types.Object, constrained: Collection[str]) -> tuple:
     return tuple(parts)
 
 
-def has_any(fingerprint: tuple) -> bool:
-    """Whether a rig with this fingerprint has limits."""
-    flags, *others = fingerprint
-    return bool(others) or any(flags)
+def may_change(ob: bpy.types.Object, limits: tuple) -> bool:
+    """Whether limits of a rig may become other ones without an edit.
 
-
-def animates_limits(ob: bpy.types.Object) -> bool:
-    """Whether curves or drivers switch IK limits or locks of bones on and off."""
-    return any(True for _ in playing_curves(ob, lambda path: path.endswith(FLAGS)))
+    Args:
+        limits: its fingerprint. Limits that are there may be animated, and curves may bring the first.
+    """
+    flags, *others = limits
+    if others or any(flags):
+        return True
+    return any(True for _ in animation.playing_curves(ob, lambda path: path.rpartition(".")[2] in FLAGS))
 
 
 def constrained_bones(ob: bpy.types.Object) -> list[str]:

@@ -11,9 +11,7 @@ import bpy
 import numpy as np
 
 from ..core.pipeline import solve
-from . import anchors, animation, memory
-from .joint_limits import animates_limits, constrained_bones, has_any
-from .joint_limits import fingerprint as limits_fingerprint
+from . import anchors, animation, joint_limits, memory
 from .memory import Held
 from .outcomes import Outcome, outcomes
 from .plan import (
@@ -37,14 +35,14 @@ MOST_PLANS = 32
 class Compiled:
     """The plans of a group of rigs: one for each set of values of animated discrete settings.
 
-    They hold while the rigs' fingerprints and `limits` do; `constrained` are the bones with Limit
-    Rotation. `may_limit`: limits are there, or curves or drivers switch some on.
+    They hold while the rigs' fingerprints and `limits` do, which may change without an edit or not;
+    `constrained` are the bones with Limit Rotation.
     """
 
     fingerprints: list[tuple]
     constrained: list[list[str]]
     limits: list[tuple]
-    may_limit: bool
+    limits_may_change: bool
     discrete: tuple[tuple[str, ...], ...]
     is_discrete: bool
     plans: dict[tuple, Plan] = field(default_factory=dict)
@@ -82,7 +80,7 @@ def solve_group(rigs: Sequence[bpy.types.Object], depsgraph: bpy.types.Depsgraph
     A rig that is not evaluated, is in edit mode, or shows its rest position, is left alone.
 
     Args:
-        fresh: the frame has just changed (see `reading.read`).
+        fresh: the frame has just changed (see `raw.read_raw`).
     """
     seen = [ob.evaluated_get(depsgraph) for ob in rigs]
     if not all(map(_shows_pose, rigs, seen)):
@@ -121,7 +119,7 @@ def plan_of(
     """The plan of a group of rigs: the one at hand while nothing it rests on has changed.
 
     Args:
-        was_edited: False where Blender tells that no armature was: then no bone has got its first limit.
+        was_edited: False where Blender tells that no armature was: then limits are what curves say.
     """
     key = tuple(ob.session_uid for ob in rigs)
     compiled = STATE.plans.get(key)
@@ -130,11 +128,11 @@ def plan_of(
             anchors.take_renames(ob)
             memory.release_unused(ob)
         names = animated_discrete(rigs)
-        constrained = [constrained_bones(ob) for ob in rigs]
+        constrained = [joint_limits.constrained_bones(ob) for ob in rigs]
         limits = _limits(rigs, constrained)
-        may_limit = any(map(has_any, limits)) or any(map(animates_limits, rigs))
+        may_change = any(map(joint_limits.may_change, rigs, limits))
         fingerprints = [fingerprint(ob) for ob in rigs]
-        compiled = Compiled(fingerprints, constrained, limits, may_limit, names, any(names))
+        compiled = Compiled(fingerprints, constrained, limits, may_change, names, any(names))
         STATE.plans[key] = compiled
     values = discrete_values(compiled.discrete, seen) if compiled.is_discrete else ()
     plan = compiled.plans.get(values)
@@ -151,13 +149,13 @@ def plan_of(
 def _holds(compiled: Compiled, rigs: Sequence[bpy.types.Object], was_edited: bool) -> bool:
     if compiled.fingerprints != [fingerprint(ob) for ob in rigs]:
         return False
-    # Limits that are there may be animated, too.
-    may_differ = was_edited or compiled.may_limit
-    return not may_differ or compiled.limits == _limits(rigs, compiled.constrained)
+    if not (was_edited or compiled.limits_may_change):
+        return True
+    return compiled.limits == _limits(rigs, compiled.constrained)
 
 
 def _limits(rigs: Sequence[bpy.types.Object], constrained: Sequence[Sequence[str]]) -> list[tuple]:
-    return [limits_fingerprint(ob, names) for ob, names in zip(rigs, constrained, strict=True)]
+    return [joint_limits.fingerprint(ob, names) for ob, names in zip(rigs, constrained, strict=True)]
 
 
 def _tell_broken(plan: Plan, rigs: Sequence[bpy.types.Object]) -> None:

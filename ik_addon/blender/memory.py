@@ -69,7 +69,12 @@ class Held:
 
 def read_held(bones: Any, channel: str, places: np.ndarray, channels: np.ndarray) -> Held:
     """The memory of the bones at `places` beside the rows that their channels hold."""
-    return Held(channels, read_vectors(bones, f"ik_held_{channel}", 2 * WIDTHS[channel] + 1)[places])
+    return Held(channels, read_records(bones, channel)[places])
+
+
+def read_records(bones: Any, channel: str) -> np.ndarray:
+    """The memory ``(bones, 2 w + 1)`` of all bones, see `Held.record`."""
+    return read_vectors(bones, f"ik_held_{channel}", 2 * WIDTHS[channel] + 1)
 
 
 def record(fk: np.ndarray, solved: np.ndarray, marks: np.ndarray | float) -> np.ndarray:
@@ -244,8 +249,7 @@ def release_all(ob: bpy.types.Object, names: Iterable[str]) -> None:
 def held_bones(ob: bpy.types.Object, prop: str = "rotation") -> list[str]:
     """Names of the bones that have a memory of a channel."""
     bones = ob.pose.bones
-    marks = read_vectors(bones, f"ik_held_{prop}", 2 * WIDTHS[prop] + 1)[:, -1]
-    return [bones[int(place)].name for place in np.flatnonzero(marks)]
+    return [bones[int(place)].name for place in np.flatnonzero(read_records(bones, prop)[:, -1])]
 
 
 def has_held(ob: bpy.types.Object) -> bool:

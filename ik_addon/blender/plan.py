@@ -95,7 +95,7 @@ class Plan:
 
     Attributes:
         links: for each object of the stage after the rigs' own.
-        object_rows: where these objects stand in the view layers that were read (`reading`).
+        object_rows: where these objects stand in the view layers that were read (`raw`).
         serial: of no other plan of the session.
     """
 

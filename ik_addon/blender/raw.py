@@ -59,7 +59,8 @@ class Raw:
         parts = [self.objects, *self.settings.values()]
         for rig, raw in zip(plan.rigs, self.rigs, strict=True):
             looked_at = raw.matrices[rig.looked_at]
-            parts += [looked_at, raw.location, raw.scale, raw.followers, raw.fk, *raw.fk_vectors]
+            # What chains write of locations and scales is in FK among them.
+            parts += [looked_at, raw.location, raw.scale, raw.followers, raw.fk]
         return b"".join(part.tobytes() for part in parts)
 
 

@@ -134,7 +134,8 @@ def _aim(work: Work, task: Task) -> Goal:
 
 
 def _measure(work: Work, goal: Goal) -> None:
-    """Residual and status from the final pose, in metres in world space."""
+    """Residual and status from the final pose, in metres in world space; of bones that were not posed from
+    what the solver says of it."""
     group, size = goal.group, goal.size
     world = work.objects[:, group.rig]
     if group.example.solver == "AIM":

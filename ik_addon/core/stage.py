@@ -290,11 +290,6 @@ class Stage:
         return self.skeleton.offset[self.posed]
 
     @cached_property
-    def rest_turn(self) -> np.ndarray:
-        """``(k, 3, 3)`` the rotation in `offset`."""
-        return self.offset[:, :3, :3]
-
-    @cached_property
     def moves_by_location(self) -> np.ndarray:
         """``(k, 1)`` 1, or 0 for connected bones: their location channel has no effect."""
         return (~self.skeleton.connected[self.posed]).astype(float)[:, None]

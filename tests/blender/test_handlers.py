@@ -480,6 +480,62 @@ def test_an_edited_rest_pose_is_solved_anew() -> None:
     assert off(ob) <= ON_TARGET
 
 
+def pose_hips(ob: bpy.types.Object) -> None:
+    ob.pose.bones["hips"].location.x += 0.01
+
+
+def pose_limb(ob: bpy.types.Object) -> None:
+    ob.pose.bones["shin"].rotation_quaternion = (1.0, 0.2, 0.1, 0.0)
+
+
+def drag_target(ob: bpy.types.Object) -> None:
+    ob.ik_chains["leg"].target_location.z += 0.01
+
+
+def fade(ob: bpy.types.Object) -> None:
+    ob.ik_chains["leg"].influence -= 0.1
+
+
+@pytest.mark.parametrize("edit", [pose_hips, pose_limb, drag_target, fade])
+def test_an_edit_of_numbers_compiles_nothing_anew(
+    monkeypatch: pytest.MonkeyPatch, edit: Callable[[bpy.types.Object], None]
+) -> None:
+    compiled: list[int] = []
+    compile_plan = live.compile_plan
+
+    def counted(*rigs: Any) -> Any:
+        compiled.append(len(compiled))
+        return compile_plan(*rigs)
+
+    monkeypatch.setattr(live, "compile_plan", counted)
+    ob = leg()
+    edit(ob)
+    update()
+    assert compiled, "the chain was new"
+    compiled.clear()
+    for _ in range(3):
+        edit(ob)
+        update()
+        edit(ob)
+        go_to(bpy.context.scene.frame_current + 1)
+    assert not compiled
+
+
+def test_a_bone_with_another_parent_alone_is_compiled_anew() -> None:
+    ob = leg()
+    for _ in range(2):
+        pose_hips(ob)
+        update()
+    with edit_mode(ob) as bones:
+        bones["shin"].parent = bones["hips"]
+    update()
+    assert ob.ik_chains["leg"].status == "BROKEN"
+    with edit_mode(ob) as bones:
+        bones["shin"].parent = bones["thigh"]
+    update()
+    assert off(ob) <= ON_TARGET
+
+
 def test_a_bone_that_is_added_while_chains_live() -> None:
     ob = leg()
     with edit_mode(ob) as bones:

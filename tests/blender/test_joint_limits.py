@@ -10,7 +10,7 @@ from bone_rigs import armature, evaluated, go_to, head, pose_matrix, update
 from limited_rigs import outside, quaternion_matrix
 from mathutils import Euler
 
-from ik_addon.blender import chains, joint_limits
+from ik_addon.blender import chains
 
 LIMB = (
     ("upper", "", (0, 0, 2), (0, 0, 1)),
@@ -297,18 +297,33 @@ def test_a_limit_that_is_keyed_counts_from_the_frame_on_which_it_comes(
         assert angle <= 0.6 if 5 <= frame < 9 else angle > 10.0, frame
 
 
-@pytest.mark.parametrize("flag", joint_limits.FLAGS)
-def test_limits_that_a_driver_switches_are_known(fresh: bpy.types.Scene, flag: str) -> None:
-    """Not played: beside the rig's muted driver, Blender now and then sets another a frame late."""
-    ob, _ = limb()
-    update()
-    assert not joint_limits.animates_limits(ob)
-    curve = ob.pose.bones["upper"].driver_add(flag)
-    curve.driver.expression = "frame > 5"
-    update()
-    assert joint_limits.animates_limits(ob)
-    curve.mute = True
-    assert not joint_limits.animates_limits(ob)
+@pytest.mark.parametrize("flag", ["use_ik_limit_x", "lock_ik_x"])
+def test_a_limit_that_a_driver_switches_on_counts(fresh: bpy.types.Scene, flag: str) -> None:
+    ob, _ = limb(target_location=(0.0, -0.6, 1.0))
+    bone = ob.pose.bones["upper"]
+    bone.ik_min_x, bone.ik_max_x = -0.01, 0.01
+    bone.driver_add(flag).driver.expression = "5 <= frame < 9"
+    for frame in (1, 2, 5, 6, 9, 7, 3):
+        go_to(frame)
+        angle = abs(channel_angles(ob, "upper")[0])
+        assert angle <= 0.6 if 5 <= frame < 9 else angle > 10.0, frame
+
+
+@pytest.mark.parametrize("kind", ["use_ik_limit", "lock_ik"])
+@pytest.mark.parametrize("axis", "xyz")
+def test_the_first_limit_of_a_rig_may_be_keyed(fresh: bpy.types.Scene, kind: str, axis: str) -> None:
+    ob, _ = limb(target_location=(0.4, -0.5, 1.2), pole_mode="POINT", pole_location=(-1.0, -0.4, 1.0))
+    bone = ob.pose.bones["upper"]
+    for other in "xyz":
+        setattr(bone, f"ik_min_{other}", radians(-1.0))
+        setattr(bone, f"ik_max_{other}", radians(1.0))
+    for frame, value in ((1, False), (5, True)):
+        setattr(bone, f"{kind}_{axis}", value)
+        bone.keyframe_insert(f"{kind}_{axis}", frame=frame)
+    place = "xyz".index(axis)
+    for frame in (1, 3, 5, 7, 3):
+        go_to(frame)
+        assert (abs(channel_angles(ob, "upper")[place]) > 1.01) == (frame < 5), frame
 
 
 def test_an_aimed_bone_stops_at_its_limit(fresh: bpy.types.Scene) -> None:

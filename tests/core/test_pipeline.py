@@ -215,18 +215,45 @@ def test_a_straight_limb_does_not_roll_where_rest_matrices_are_not_quite_square(
     solutions = [pipeline.solve(scene, shot.batch(scene, target_location=far[:, None])) for scene in scenes]
     turned = np.einsum("fki,fki->fk", *(solution.rotation for solution in solutions))
     assert np.arccos(np.minimum(np.abs(turned), 1.0)).max() < 1e-3
+    # What is told is measured on the pose.
+    heads = solutions[1].pose[:, ARM.end, :3, 3]
+    world = solutions[1].work.objects[:, 0]
+    assert np.allclose(transform_point(world, heads), solutions[1].tip[:, 0], rtol=0.0, atol=1e-13)
 
 
-def test_steps_are_taken_again_only_for_the_same_channels():
-    rng = np.random.default_rng(31)
+@pytest.mark.parametrize("bone", [0, UPPER, LOWER])
+def test_mirrored_bones_reach_too(bone):
+    """A scale below zero, of a bone above the chain or in it, turns turns round."""
+    rng = np.random.default_rng(29)
     bones = skeleton(rng)
     shot, scene = Shot(rng, bones), build(bones, [ARM])
+    shot.scale[:, bone] *= -1.0
     batch = shot.batch(scene, target_location=reachable(shot, rng)[:, None])
+    solution = pipeline.solve(scene, batch)
+    assert solution.residual.max() < 1e-9
+    heads = transform_point(batch.objects[:, 0], solution.pose[:, ARM.end, :3, 3])
+    assert np.allclose(heads, solution.tip[:, 0], rtol=0.0, atol=1e-9)
+
+
+def test_all_bones_are_looked_at_where_one_carries_an_object():
+    rng = np.random.default_rng(29)
+    bones = skeleton(rng)
+    assert len(build(bones, [ARM], carriers=[-1, LOWER]).looked_at) == len(bones.names)
+    assert len(build(bones, [ARM], carriers=[-1, 0]).looked_at) < len(bones.names)
+
+
+@pytest.mark.parametrize("chain", [ARM, replace(ARM, limit_mode="MOVE_ROOT", move_bone=1)])
+def test_steps_are_taken_again_only_for_the_same_channels(chain):
+    """Also where a bone is shifted from them."""
+    rng = np.random.default_rng(31)
+    bones = skeleton(rng)
+    shot, scene = Shot(rng, bones), build(bones, [chain])
+    batch = shot.batch(scene, target_location=1.5 * reachable(shot, rng)[:, None])
     for frame in (0, 0, 3, 3, 1, 0):
         one = slice(frame, frame + 1)
         fields = {f: getattr(batch, f)[one] for f in ("pose", "objects", "location", "rotation", "scale")}
         alone = pipeline.Batch(**fields, settings={k: v[one] for k, v in batch.settings.items()})
-        known, new = pipeline.solve(scene, alone), pipeline.solve(build(bones, [ARM]), alone)
+        known, new = pipeline.solve(scene, alone), pipeline.solve(build(bones, [chain]), alone)
         assert np.array_equal(known.rotation, new.rotation) and np.array_equal(known.pose, new.pose)
 
 

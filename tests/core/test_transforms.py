@@ -294,6 +294,16 @@ class TestMatrices:
         np.testing.assert_array_equal(inverse[0], np.diag([0.0, 0.0, 0.0, 1.0]))
         np.testing.assert_allclose(inverse[1] @ m[1], np.eye(4), atol=1e-15)
 
+    def test_few_matrices_are_inverted_as_many(self) -> None:
+        rng = np.random.default_rng(3)
+        m = tf.compose(rng.normal(size=(40, 3)), np.eye(3), rng.uniform(0.5, 2.0, (40, 3)))
+        m[:, :3, :3] += rng.uniform(-0.3, 0.3, (40, 3, 3))
+        m[3, :3, 0] = 0.0
+        few = np.concatenate([tf.affine_inverse(m[i : i + 2]) for i in range(0, 40, 2)])
+        np.testing.assert_allclose(few, tf.affine_inverse(m), rtol=1e-12, atol=1e-12)
+        np.testing.assert_array_equal(few[3], np.diag([0.0, 0.0, 0.0, 1.0]))
+        assert tf.affine_inverse(m[:0]).shape == (0, 4, 4)
+
     @given(vectors, rotations, vectors, vectors)
     def test_a_vector_is_a_difference_of_points(
         self, location: np.ndarray, rotation: np.ndarray, p: np.ndarray, q: np.ndarray
