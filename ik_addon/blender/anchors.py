@@ -3,9 +3,13 @@
 
 Blender follows renamed bones in driver variables, not in string properties, and it
 evaluates the objects that a driver reads, also hidden, excluded and unlinked ones. So a rig
-has a driver on `Object.ik_anchor`, with a variable for each bone and object that a chain
-names. The driver is muted: its variables keep both effects and nothing is computed. One
+has a driver on a custom property of its object, with a variable for each bone and object that a
+chain names. The driver is muted: its variables keep both effects and nothing is computed. One
 driver for all chains, since Blender looks up each driver's property in each evaluation.
+
+It has to be a custom property: beside a driver on a property that Blender knows by name (its own or an
+add-on's), even a muted one, what other drivers of the object drive comes a frame late, on one of some
+thousand frames (Blender 5.0 and 5.3).
 """
 
 from __future__ import annotations
@@ -16,7 +20,9 @@ import bpy
 
 from .state import STATE
 
+# The property that an add-on registers by this name hides the custom one from the interface.
 PROPERTY = "ik_anchor"
+PATH = f'["{PROPERTY}"]'
 # Kind of variable -> the properties of a chain that it holds: object (None: the rig), bone.
 LINKS = {
     "root": (None, "root_bone"),
@@ -40,14 +46,17 @@ def _wanted(ob: bpy.types.Object, chain: bpy.types.PropertyGroup, kind: str) -> 
 
 def _driver(ob: bpy.types.Object) -> bpy.types.Driver | None:
     data = ob.animation_data
-    curve = data.drivers.find(PROPERTY) if data else None
+    curve = data.drivers.find(PATH) if data else None
     return curve.driver if curve else None
 
 
 def _ensure_driver(ob: bpy.types.Object) -> bpy.types.Driver:
     driver = _driver(ob)
+    if PROPERTY not in ob:
+        # Also where a library override lost it.
+        ob[PROPERTY] = 0.0
     if driver is None:
-        curve = ob.driver_add(PROPERTY)
+        curve = ob.driver_add(PATH)
         curve.mute = True
         for modifier in list(curve.modifiers):
             curve.modifiers.remove(modifier)
@@ -103,7 +112,8 @@ def drop(ob: bpy.types.Object, chain: bpy.types.PropertyGroup) -> None:
         if variable:
             driver.variables.remove(variable)
     if not len(driver.variables):
-        ob.animation_data.drivers.remove(ob.animation_data.drivers.find(PROPERTY))
+        ob.animation_data.drivers.remove(ob.animation_data.drivers.find(PATH))
+        ob.pop(PROPERTY, None)
 
 
 def take_renames(ob: bpy.types.Object) -> None:

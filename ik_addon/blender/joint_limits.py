@@ -65,17 +65,27 @@ def _order(bone: bpy.types.PoseBone, constraints: list[Any]) -> str:
     return order
 
 
-def chain_limits(ob: bpy.types.Object, names: Collection[str]) -> tuple[JointLimit, ...]:
+def _as_evaluated(ob: bpy.types.Object, evaluated: bpy.types.Object) -> Any:
+    """The pose bones of a rig, by place, with the limits of the evaluated frame: a bake or a render reads
+    frames that the original does not hold. Names are the original's."""
+    seen = evaluated.pose.bones
+    return seen if len(seen) == len(ob.pose.bones) else ob.pose.bones
+
+
+def chain_limits(
+    ob: bpy.types.Object, evaluated: bpy.types.Object, names: Collection[str]
+) -> tuple[JointLimit, ...]:
     """The limits of some bones in their order, () where none of them has any."""
-    limits = [limits_of(ob.pose.bones[name]) for name in names]
+    bones = _as_evaluated(ob, evaluated)
+    limits = [limits_of(bones[ob.pose.bones.find(name)]) for name in names]
     if not any(limits):
         return ()
     return tuple(limit or JointLimit() for limit in limits)
 
 
-def fingerprint(ob: bpy.types.Object, constrained: Collection[str]) -> tuple:
+def fingerprint(ob: bpy.types.Object, evaluated: bpy.types.Object, constrained: Collection[str]) -> tuple:
     """What the limits of a rig rest on; `constrained` are its bones with Limit Rotation."""
-    bones = ob.pose.bones
+    bones = _as_evaluated(ob, evaluated)
     flags = np.empty((len(FLAGS), len(bones)), bool)
     for row, prop in zip(flags, FLAGS, strict=True):
         bones.foreach_get(prop, row)
@@ -85,7 +95,8 @@ def fingerprint(ob: bpy.types.Object, constrained: Collection[str]) -> tuple:
         for values, prop in zip(ranges, RANGES, strict=True):
             bones.foreach_get(prop, values)
         parts.append(ranges.tobytes())
-    parts.extend(limits_of(bones[name]) for name in constrained if name in bones)
+    places = [ob.pose.bones.find(name) for name in constrained]
+    parts.extend(limits_of(bones[place]) for place in places if place >= 0)
     return tuple(parts)
 
 

@@ -123,13 +123,13 @@ def plan_of(
     """
     key = tuple(ob.session_uid for ob in rigs)
     compiled = STATE.plans.get(key)
-    if compiled is None or not _holds(compiled, rigs, was_edited):
+    if compiled is None or not _holds(compiled, rigs, seen, was_edited):
         for ob in rigs:
             anchors.take_renames(ob)
             memory.release_unused(ob)
         names = animated_discrete(rigs)
         constrained = [joint_limits.constrained_bones(ob) for ob in rigs]
-        limits = _limits(rigs, constrained)
+        limits = _limits(rigs, seen, constrained)
         may_change = any(map(joint_limits.may_change, rigs, limits))
         fingerprints = [fingerprint(ob) for ob in rigs]
         compiled = Compiled(fingerprints, constrained, limits, may_change, names, any(names))
@@ -146,16 +146,25 @@ def plan_of(
     return plan
 
 
-def _holds(compiled: Compiled, rigs: Sequence[bpy.types.Object], was_edited: bool) -> bool:
+def _holds(
+    compiled: Compiled,
+    rigs: Sequence[bpy.types.Object],
+    seen: Sequence[bpy.types.Object],
+    was_edited: bool,
+) -> bool:
     if compiled.fingerprints != [fingerprint(ob) for ob in rigs]:
         return False
     if not (was_edited or compiled.limits_may_change):
         return True
-    return compiled.limits == _limits(rigs, compiled.constrained)
+    return compiled.limits == _limits(rigs, seen, compiled.constrained)
 
 
-def _limits(rigs: Sequence[bpy.types.Object], constrained: Sequence[Sequence[str]]) -> list[tuple]:
-    return [joint_limits.fingerprint(ob, names) for ob, names in zip(rigs, constrained, strict=True)]
+def _limits(
+    rigs: Sequence[bpy.types.Object],
+    seen: Sequence[bpy.types.Object],
+    constrained: Sequence[Sequence[str]],
+) -> list[tuple]:
+    return [joint_limits.fingerprint(*each) for each in zip(rigs, seen, constrained, strict=True)]
 
 
 def _tell_broken(plan: Plan, rigs: Sequence[bpy.types.Object]) -> None:

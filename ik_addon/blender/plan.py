@@ -53,6 +53,7 @@ class Rig:
         bones: slice of its bones in the skeleton of the stage.
         places: ``(k,)`` places in `Stage.posed` of the bones that chains turn.
         pose_places: ``(k,)`` places in `pose.bones` of these bones.
+        posed_places, posed_pose_places: the same of all its bones in `Stage.posed`.
         looked_at: places in `pose.bones` of `Stage.looked_at`.
         follow_places, follow_pose_places, follow_modes: the same of the bones that only follow.
         modes, codes: rotation modes of these bones, as names and as `memory.MODE_CODES`.
@@ -65,6 +66,8 @@ class Rig:
     bones: slice
     places: np.ndarray
     pose_places: np.ndarray
+    posed_places: np.ndarray
+    posed_pose_places: np.ndarray
     looked_at: np.ndarray
     follow_places: np.ndarray
     follow_pose_places: np.ndarray
@@ -254,7 +257,7 @@ class _Compiler:
             bones=tuple(self.index[rig, bone] for bone in bones.turned),
             end=self.index[rig, bones.end] if bones.end else -1,
             use_rotation=takes_rotation,
-            limits=joint_limits.chain_limits(ob, written) if value.use_limits else (),
+            limits=joint_limits.chain_limits(ob, self.seen[rig], written) if value.use_limits else (),
             target=core.Space() if text else self._space(rig, i, value, "target"),
             pole=self._space(rig, i, value, "pole_target") if by_pole and not text else core.Space(),
             pole_mode=POLE_MODES[value.pole_mode] if by_pole else core.AUTO,
@@ -380,6 +383,8 @@ class _Compiler:
             bones=slice(first, first + len(order)),
             places=places,
             pose_places=pose_places,
+            posed_places=np.flatnonzero(own),
+            posed_pose_places=order[stage.posed[own] - first],
             looked_at=order[stage.looked_at[stage.rig_of_bone[stage.looked_at] == rig] - first],
             follow_places=follow,
             follow_pose_places=follow_pose,

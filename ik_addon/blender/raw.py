@@ -23,11 +23,11 @@ FEW_OBJECTS = 4
 
 @dataclass(frozen=True)
 class RawRig:
-    """One rig: all its n bones, and the k that chains turn.
+    """One rig: all its n bones, the p that are posed (`Stage.posed`), and the k of them that chains turn.
 
     Attributes:
         matrices: ``(n, 16)`` float32 evaluated pose matrices, column by column, as Blender hands them out.
-        location, scale: ``(n, 3)`` float32 evaluated channels; those that chains write are in FK.
+        location, scale: ``(p, 3)`` float32 evaluated channels; those that chains write are in FK.
         followers: ``(q, 4)`` float32 evaluated rotation rows of the bones that only follow.
         held: what its bones held before: rotations, then its `vectors`.
         fk: ``(k, 4)`` float32 rotation rows in FK; fk_vectors: ``(k, 3)`` of each of its `vectors`.
@@ -98,7 +98,8 @@ def _read_rig(rig: Rig, ob: bpy.types.Object, evaluated: bpy.types.Object, fresh
         fk_vectors.append(row)
     return RawRig(
         matrices=memory.read_vectors(bones, "matrix", 16),
-        **channels,
+        location=channels["location"][rig.posed_pose_places],
+        scale=channels["scale"][rig.posed_pose_places],
         followers=memory.read_rows(bones, rig.follow_modes, rig.follow_pose_places),
         held=held,
         fk=_fk_rows(rig, held[0], evaluated, fresh),

@@ -53,8 +53,7 @@ def reading_of(plan: Plan, raw: Raw) -> Reading:
         rotation[0, rig.places] = to_quaternion(read_rig.fk, rig.modes)
         if len(rig.follow_places):
             rotation[0, rig.follow_places] = to_quaternion(read_rig.followers, rig.follow_modes)
-        for at, pose_at in ((rig.places, rig.pose_places), (rig.follow_places, rig.follow_pose_places)):
-            location[0, at], scale[0, at] = read_rig.location[pose_at], read_rig.scale[pose_at]
+        location[0, rig.posed_places], scale[0, rig.posed_places] = read_rig.location, read_rig.scale
     batch = Batch(
         pose=pose,
         objects=raw.objects[None],

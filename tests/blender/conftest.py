@@ -40,7 +40,7 @@ def end_process(session: pytest.Session) -> None:
 
 
 @pytest.fixture(autouse=True)
-def remembering(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def forgetting(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each frame is solved anew, however often a test goes to it, but where a test is about remembering."""
     from ik_addon.blender.state import STATE
 

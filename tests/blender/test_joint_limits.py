@@ -297,6 +297,38 @@ def test_a_limit_that_is_keyed_counts_from_the_frame_on_which_it_comes(
         assert angle <= 0.6 if 5 <= frame < 9 else angle > 10.0, frame
 
 
+@pytest.mark.parametrize("keyed", ["use_ik_limit_x", "ik_max_x", "constraint"])
+def test_keyed_limits_are_baked_as_they_play(fresh: bpy.types.Scene, keyed: str) -> None:
+    """A bake reads frames that the window does not show."""
+    ob, _ = limb(target_location=(0.0, -0.6, 1.0))
+    bone = ob.pose.bones["upper"]
+    owner, prop = bone, keyed
+    bone.ik_min_x, bone.ik_max_x, bone.use_ik_limit_x = -0.01, 0.01, keyed == "ik_max_x"
+    values = (False, True)
+    if keyed == "constraint":
+        owner, prop = bone.constraints.new("LIMIT_ROTATION"), "use_limit_x"
+        owner.owner_space, owner.min_x, owner.max_x = "LOCAL", -0.01, 0.01
+    elif keyed == "ik_max_x":
+        values = (1.5, 0.01)
+    for frame, value in zip((1, 5), values, strict=True):
+        setattr(owner, prop, value)
+        owner.keyframe_insert(prop, frame=frame)
+
+    def played() -> np.ndarray:
+        rows = []
+        for frame in range(1, 9):
+            go_to(frame)
+            rows.append([np.array(bone.matrix) for bone in evaluated(ob).pose.bones])
+        return np.array(rows)
+
+    live = played()
+    assert np.abs(live[-1] - live[0]).max() > 0.1
+    go_to(1)
+    fresh.frame_start, fresh.frame_end = 1, 8
+    assert bpy.ops.ik_chain.bake(object=ob.name) == {"FINISHED"}
+    assert np.abs(played() - live).max() < 1e-4
+
+
 @pytest.mark.parametrize("flag", ["use_ik_limit_x", "lock_ik_x"])
 def test_a_limit_that_a_driver_switches_on_counts(fresh: bpy.types.Scene, flag: str) -> None:
     ob, _ = limb(target_location=(0.0, -0.6, 1.0))
