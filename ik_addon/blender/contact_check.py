@@ -14,6 +14,7 @@ import numpy as np
 from ..core import causes, contacts, stage
 from ..core.contacts import Contact
 from ..core.report import frame_number, length_text
+from . import bake_store as store
 from .chain_bones import ChainError
 from .ranges import ChainPlaces, ChainTrack, solve_range
 
@@ -132,6 +133,8 @@ def _report(
     else:
         space = _space_name(ob, track.chain, finding.kind)
         why = causes.explain(finding, contact.count, space, track.message)
+        if finding.cause == causes.Cause.MUTED and ob.ik_chains[track.chain].uid in store.baked_chains(ob):
+            why = "it is baked, and moves as its keys do"
         if finding.cause == causes.Cause.TARGET_KEYS and ob.ik_chains[track.chain].smooth_frames:
             why += ", which Smooth Frames smooths"
         message = f"{what} slides {length_text(slide)}: {why}"

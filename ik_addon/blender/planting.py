@@ -179,7 +179,7 @@ def _plan(scene: bpy.types.Scene, ob: bpy.types.Object, index: int, track: Chain
     if resolve(ob, chain).end in held_channels(ob, chain).rotation:
         rotation = planting.plant_rotation(make_compatible(places.rotation), contacts, rate)
         values[PARTS["TARGET"].rotation] = rotation
-    return _Plan(ob, index, contacts, values, list(_notes(track, path)))
+    return _Plan(ob, index, contacts, values, [*_stood(track, places), *_notes(track, path)])
 
 
 def _refuse_custom(chain: Any, places: ChainPlaces) -> None:
@@ -209,6 +209,18 @@ def _refuse_keyed(ob: bpy.types.Object, index: int, track: ChainTrack) -> None:
         raise ChainError(
             f"its target is keyed away from FK, by up to {length_text(float(away.max()))}: planting would put"
             " the FK motion in the place of these keys; bake the chain first, so that FK has its motion"
+        )
+
+
+def _stood(track: ChainTrack, places: ChainPlaces) -> Generator[str, None, None]:
+    """A word on a target that stood still and held its tip, away from FK: now it goes where FK does."""
+    away = np.linalg.norm(places.target - places.tip, axis=1)
+    limb = np.median(places.limb)
+    stood = (np.ptp(places.target, axis=0) <= NOTED * limb).all() and (track.residual <= NOTED * limb).all()
+    if stood and not places.muted.any() and away.max() > ELSEWHERE * limb:
+        yield (
+            f"'{track.chain}': its target stood still, and held the tip; now it goes where FK takes the tip,"
+            f" by up to {length_text(float(away.max()))} from there"
         )
 
 

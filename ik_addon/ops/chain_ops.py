@@ -115,8 +115,9 @@ with a selected object or bone beside them as its target"""
         others = [other.name for other in chains.that_turn(ob, turned) if other.name != chain.name]
         if others:
             also = " and ".join(f"'{name}'" for name in others)
+            verb = "turn" if len(others) > 1 else "turns"
             self.report(
-                {"WARNING"}, f"{also} turns bones of '{chain.name}', too: the later one in the list counts"
+                {"WARNING"}, f"{also} {verb} bones of '{chain.name}', too: the later one in the list counts"
             )
         if self.solver == "AUTO" and chain.solver == "AIM":
             self.report({"INFO"}, f"'{chain.name}' has one bone: it aims at its target")

@@ -70,6 +70,13 @@ class IKCHAIN_OT_drag(PartOperator, bpy.types.Operator):
         self._apply(context)
         self._key(context)
 
+    def _why_not(self, chain: bpy.types.PropertyGroup) -> str:
+        if self.part == "POLE" and not handles.moves(chain, "POLE"):
+            return "it has no place of its own, place the pole first"
+        if self.action == "TURN":
+            return "the chain takes no rotation from it"
+        return "it follows an object or bone, drag that"
+
     def _begin(self, context: bpy.types.Context) -> None:
         """Raises `ChainError` when there is nothing to drag."""
         ob, chain = self._chain(context)
@@ -79,7 +86,8 @@ class IKCHAIN_OT_drag(PartOperator, bpy.types.Operator):
             can = handles.moves(chain, self.part)
         if not can:
             raise ChainError(
-                f"'{ob.name}': the {self.part.lower()} of chain '{chain.name}' cannot be dragged so"
+                f"'{ob.name}': the {self.part.lower()} of chain '{chain.name}' cannot be dragged so:"
+                f" {self._why_not(chain)}"
             )
         if self.action == "TURN" and self.axis == "FREE":
             raise ChainError("A turn needs an axis: X, Y or Z")

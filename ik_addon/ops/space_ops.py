@@ -87,6 +87,8 @@ class IKCHAIN_OT_switch_space(PartOperator, bpy.types.Operator):
         """Switch, and tell what became of keys that come later."""
         ob = self.rig(context)
         index = self.index(ob)
+        if self.target and not self.properties.is_property_set("space"):
+            self.space = "CUSTOM"
         target = named_object(self.target) if self.target and self.space == "CUSTOM" else None
         done = spaces.switch(
             ob,
@@ -99,9 +101,10 @@ class IKCHAIN_OT_switch_space(PartOperator, bpy.types.Operator):
         )
         label = self.part.title()
         if done.later:
+            keys = "1 later key" if len(done.later) == 1 else f"{len(done.later)} later keys"
             self.report(
                 {"INFO"},
-                f"{label} switched, and {len(done.later)} later keys converted: it is where it was on their "
+                f"{label} switched, and {keys} converted: it is where it was on their "
                 "frames, and moves in its new space between them",
             )
 

@@ -203,6 +203,14 @@ def test_a_baked_chain_is_muted_and_rests(rig: bpy.types.Object) -> None:
     assert [c.frames[0] for c in contacts] == [1, 25, 49] and {c.cause for c in contacts} == {"OK"}
 
 
+def test_a_baked_chain_that_slides_is_not_told_to_be_unmuted(rig: bpy.types.Object) -> None:
+    leg(rig, target_space="ARMATURE", influence=0.5)
+    ranges.run(bake.bake(bpy.context.scene, [rig], bake.BakeOptions((1, 60))))
+    contacts = found(rig)
+    assert contacts and {c.cause for c in contacts} == {"MUTED"}
+    assert all("it is baked, and moves as its keys do" in c.message for c in contacts)
+
+
 def test_the_frame_rate_counts(rig: bpy.types.Object) -> None:
     """At a quarter of the rate steps are slower, and what stood for a moment stands for long."""
     leg(rig)

@@ -257,8 +257,8 @@ def test_refusals() -> None:
     before = dump()
     ob.ik_chains["leg"].pole_mode = "AUTO"
     for properties, text in (
-        ({"part": "POLE"}, "cannot be dragged"),
-        ({"part": "POLE", "action": "TURN", "axis": "X"}, "cannot be dragged"),
+        ({"part": "POLE"}, "cannot be dragged so: it has no place of its own, place the pole first"),
+        ({"part": "POLE", "action": "TURN", "axis": "X"}, "cannot be dragged so: it has no place"),
         ({"action": "TURN"}, "needs an axis"),
     ):
         with pytest.raises(RuntimeError, match=text):

@@ -448,6 +448,22 @@ def test_keys_of_a_target_that_is_animated_by_itself_are_not_lost(rig: bpy.types
     assert dump() == before
 
 
+def test_a_target_that_stood_and_held_its_foot_is_told(fresh: Any, capfd: pytest.CaptureFixture) -> None:
+    """Without keys it may be that of a chain that was just added: planting follows FK."""
+    ob = armature("Rig")
+    still, forward = (1.0, 0.0, 0.0, 0.0), (0.9, 0.44, 0.0, 0.0)
+    key_rotation(ob, "thigh", {1: still, 20: still, 32: forward, 44: still, 60: still})
+    go_to(1)
+    leg(ob, target_location=tuple(head(ob, "foot") + (0.0, 0.0, 0.05)))
+    capfd.readouterr()
+    assert plant() == {"FINISHED"}
+    told = capfd.readouterr().out
+    assert "its target stood still, and held the tip; now it goes where FK takes the tip" in told
+    capfd.readouterr()
+    plant()
+    assert "stood still" not in capfd.readouterr().out
+
+
 def test_planted_contacts_hold_in_the_baked_motion_too(rig: bpy.types.Object) -> None:
     """Found anew in keys that stand still: the step that leads there is not part of them."""
     leg(rig)

@@ -647,6 +647,14 @@ def test_a_switch_is_one_step_of_undo(properties: dict[str, Any]) -> None:
     assert differences(after, dump()) == []
 
 
+def test_a_target_alone_means_its_space() -> None:
+    ob = make()
+    goal = empty("Elsewhere", (0.3, 0.1, 0.2))
+    assert switch(target="Elsewhere") == {"FINISHED"}
+    chain = ob.ik_chains["leg"]
+    assert (chain.target_space, chain.target) == ("CUSTOM", goal)
+
+
 def test_sampling_leaves_poses_and_memory_alone() -> None:
     """Frames are sampled for later keys, with an edit of FK that has no key."""
     ob = make("turning")
