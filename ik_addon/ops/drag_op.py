@@ -15,7 +15,7 @@ from mathutils.geometry import intersect_line_line
 from ..blender import handles, keying
 from ..blender.chain_bones import ChainError
 from ..blender.paths import setting_paths
-from ..blender.space_samples import PARTS
+from ..blender.space_samples import PARTS, space_of
 from .space_ops import PartOperator
 
 AXES = {"X": 0, "Y": 1, "Z": 2}
@@ -71,11 +71,15 @@ class IKCHAIN_OT_drag(PartOperator, bpy.types.Operator):
         self._key(context)
 
     def _why_not(self, chain: bpy.types.PropertyGroup) -> str:
-        if self.part == "POLE" and not handles.moves(chain, "POLE"):
-            return "it has no place of its own, place the pole first"
+        space = space_of(chain, PARTS[self.part])
+        if space.kind == "CUSTOM" and not any(getattr(chain, PARTS[self.part].location)):
+            return "it is where its object or bone is, drag that"
+        if self.part == "POLE":
+            is_placed = handles.moves(chain, "POLE")
+            return "it has no rotation" if is_placed else "it has no place of its own, place the pole first"
         if self.action == "TURN":
             return "the chain takes no rotation from it"
-        return "it follows an object or bone, drag that"
+        return "the chain takes nothing but its rotation"
 
     def _begin(self, context: bpy.types.Context) -> None:
         """Raises `ChainError` when there is nothing to drag."""

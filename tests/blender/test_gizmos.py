@@ -263,6 +263,15 @@ def test_refusals() -> None:
     ):
         with pytest.raises(RuntimeError, match=text):
             drag(**properties)
+    chain = ob.ik_chains["leg"]
+    space, chain.use_rotation = chain.target_space, False
+    with pytest.raises(RuntimeError, match="dragged so: the chain takes no rotation from it"):
+        drag(action="TURN", axis="X")
+    place, chain.target_space = tuple(chain.target_location), "CUSTOM"
+    chain.target_location = (0.0, 0.0, 0.0)
+    with pytest.raises(RuntimeError, match="dragged so: it is where its object or bone is, drag that"):
+        drag(offset=(1.0, 0.0, 0.0))
+    chain.target_space, chain.target_location, chain.use_rotation = space, place, True
     curve = ob.driver_add("ik_chains[0].target_location", 0)
     curve.driver.type, curve.driver.expression = "SCRIPTED", "0.1"
     with pytest.raises(RuntimeError, match="driver"):
