@@ -124,7 +124,7 @@ def twice_time(ob: bpy.types.Object, frames: int = 50) -> float:
     """`frame_time` with a handler that only has Blender evaluate the object a second time."""
 
     def tag(_scene: bpy.types.Scene, _depsgraph: bpy.types.Depsgraph) -> None:
-        ob.update_tag(refresh={"DATA"})
+        ob.update_tag(refresh={"OBJECT"})
 
     bpy.app.handlers.frame_change_post.append(tag)
     try:

@@ -31,18 +31,25 @@ SETTINGS = {
     "smooth_frames": 1,
 }
 INTEGERS = {"bend_sign", "smooth_frames"}
-_WIDTH = sum(SETTINGS.values())
 
 
-def read_values(rigs: Sequence[bpy.types.Object], seen: Sequence[bpy.types.Object]) -> dict[str, np.ndarray]:
-    """Evaluated settings ``(1, chains, ...)`` of rigs, and `mute`. A muted chain has no influence."""
-    parts = [_settings_of(ob, evaluated) for ob, evaluated in zip(rigs, seen, strict=True)]
+def read_values(
+    rigs: Sequence[bpy.types.Object], seen: Sequence[bpy.types.Object], names: frozenset[str]
+) -> dict[str, np.ndarray]:
+    """Evaluated settings ``(1, chains, ...)`` of rigs, and `mute`. A muted chain has no influence.
+
+    Args:
+        names: those of `SETTINGS` to read, the influence among them.
+    """
+    parts = [_settings_of(ob, evaluated, names) for ob, evaluated in zip(rigs, seen, strict=True)]
     if len(parts) == 1:
         return parts[0]
     return {name: np.concatenate([part[name] for part in parts], axis=1) for name in parts[0]}
 
 
-def _settings_of(ob: bpy.types.Object, evaluated: bpy.types.Object) -> dict[str, np.ndarray]:
+def _settings_of(
+    ob: bpy.types.Object, evaluated: bpy.types.Object, names: frozenset[str]
+) -> dict[str, np.ndarray]:
     # A chain that was just added is not evaluated yet.
     chains: Any = evaluated.ik_chains
     count = len(chains)
@@ -50,9 +57,9 @@ def _settings_of(ob: bpy.types.Object, evaluated: bpy.types.Object) -> dict[str,
         chains = ob.ik_chains
         count = len(chains)
     # One array for all: each further one costs as much as reading it.
-    flat = np.empty(_WIDTH * count, np.float32)
+    layout, size = _layout(count, names)
+    flat = np.empty(size, np.float32)
     whole = np.empty(count, np.int32)
-    layout = _layout(count)
     for name, at, _ in layout:
         if name in INTEGERS:
             chains.foreach_get(name, whole)
@@ -70,11 +77,12 @@ def _settings_of(ob: bpy.types.Object, evaluated: bpy.types.Object) -> dict[str,
 
 
 @lru_cache(maxsize=64)
-def _layout(count: int) -> tuple[tuple[str, slice, tuple[int, ...]], ...]:
-    """Where the settings of so many chains stand in one array, and their shapes."""
+def _layout(count: int, names: frozenset[str]) -> tuple[tuple[tuple[str, slice, tuple[int, ...]], ...], int]:
+    """Where the settings of so many chains stand in one array, and their shapes; the size of the array."""
     found, first = [], 0
-    for name, width in SETTINGS.items():
+    for name in filter(names.__contains__, SETTINGS):
+        width = SETTINGS[name]
         at = slice(first, first + width * count)
         found.append((name, at, (1, count, width) if width > 1 else (1, count)))
         first = at.stop
-    return tuple(found)
+    return tuple(found), first

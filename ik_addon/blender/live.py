@@ -99,7 +99,7 @@ def solve_group(rigs: Sequence[bpy.types.Object], depsgraph: bpy.types.Depsgraph
 
 def _outcomes(plan: Plan, raw: Raw, fresh: bool) -> tuple[Outcome, ...]:
     """What a solve finds; of frames, what it found before for the same numbers."""
-    key = (plan.serial, raw.key(plan)) if fresh else None
+    key = (plan.serial, raw.key()) if fresh else None
     found: tuple[Outcome, ...] | None = STATE.recall.get(key) if key else None
     if found is None:
         reading = reading_of(plan, raw)
@@ -205,7 +205,7 @@ def _write(
     if len(ob.ik_chains):
         stale |= _write_results(ob.ik_chains, outcome)
     if stale:
-        ob.update_tag(refresh={"DATA"})
+        ob.update_tag(refresh={"OBJECT"})
 
 
 def _remember(bones: Any, channel: str, at: np.ndarray, held: Held, record: np.ndarray) -> None:

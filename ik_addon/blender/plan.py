@@ -54,7 +54,7 @@ class Rig:
         places: ``(k,)`` places in `Stage.posed` of the bones that chains turn.
         pose_places: ``(k,)`` places in `pose.bones` of these bones.
         posed_places, posed_pose_places: the same of all its bones in `Stage.posed`.
-        looked_at: places in `pose.bones` of `Stage.looked_at`.
+        looked_at, looked_at_bones: places of `Stage.looked_at` in `pose.bones`, and in the skeleton.
         follow_places, follow_pose_places, follow_modes: the same of the bones that only follow.
         modes, codes: rotation modes of these bones, as names and as `memory.MODE_CODES`.
         animated: ``(k, 4)`` rotation components of these bones that curves set.
@@ -69,6 +69,7 @@ class Rig:
     posed_places: np.ndarray
     posed_pose_places: np.ndarray
     looked_at: np.ndarray
+    looked_at_bones: np.ndarray
     follow_places: np.ndarray
     follow_pose_places: np.ndarray
     follow_modes: tuple[str, ...]
@@ -378,6 +379,7 @@ class _Compiler:
         nothing = np.zeros(4, bool)
         rows = [animated.get(bone.name, nothing) for bone in pose_bones]
         before = sum(len(other.ik_chains) for other in self.rigs[:rig])
+        looked_at = stage.looked_at[stage.rig_of_bone[stage.looked_at] == rig]
         return Rig(
             order=order,
             bones=slice(first, first + len(order)),
@@ -385,7 +387,8 @@ class _Compiler:
             pose_places=pose_places,
             posed_places=np.flatnonzero(own),
             posed_pose_places=order[stage.posed[own] - first],
-            looked_at=order[stage.looked_at[stage.rig_of_bone[stage.looked_at] == rig] - first],
+            looked_at=order[looked_at - first],
+            looked_at_bones=looked_at,
             follow_places=follow,
             follow_pose_places=follow_pose,
             follow_modes=tuple(ob.pose.bones[int(i)].rotation_mode for i in follow_pose),

@@ -17,16 +17,18 @@ from .memory import Held
 from .plan import Plan, Rig, VectorChannel
 from .smoothing import neighbouring_locations, smooth_targets
 
+# Of fewer bones than one in so many, matrices are read one by one: that is quicker then.
+FEW_BONES = 50
 # More objects than this are read in one call for the whole view layer.
 FEW_OBJECTS = 4
 
 
 @dataclass(frozen=True)
 class RawRig:
-    """One rig: all its n bones, the p that are posed (`Stage.posed`), and the k of them that chains turn.
+    """One rig: the p bones that are posed (`Stage.posed`), and the k of them that chains turn.
 
     Attributes:
-        matrices: ``(n, 16)`` float32 evaluated pose matrices, column by column, as Blender hands them out.
+        matrices: ``(l, 4, 4)`` evaluated pose matrices of the bones that were read (`Rig.looked_at`, or all).
         location, scale: ``(p, 3)`` float32 evaluated channels; those that chains write are in FK.
         followers: ``(q, 4)`` float32 evaluated rotation rows of the bones that only follow.
         held: what its bones held before: rotations, then its `vectors`.
@@ -48,19 +50,20 @@ class Raw:
 
     Attributes:
         objects: ``(objects, 4, 4)`` float64 world matrices; settings: as in `core.batch.Batch`.
+        whole: all bones were read, not those alone that a solve looks at.
     """
 
     rigs: tuple[RawRig, ...]
     objects: np.ndarray
     settings: dict[str, np.ndarray]
+    whole: bool
 
-    def key(self, plan: Plan) -> bytes:
-        """All numbers that a solve of the frame depends on."""
+    def key(self) -> bytes:
+        """All numbers that a solve of the frame depends on, unless the whole was read."""
         parts = [self.objects, *self.settings.values()]
-        for rig, raw in zip(plan.rigs, self.rigs, strict=True):
-            looked_at = raw.matrices[rig.looked_at]
+        for raw in self.rigs:
             # What chains write of locations and scales is in FK among them.
-            parts += [looked_at, raw.location, raw.scale, raw.followers, raw.fk]
+            parts += [raw.matrices, raw.location, raw.scale, raw.followers, raw.fk]
         return b"".join(part.tobytes() for part in parts)
 
 
@@ -70,25 +73,29 @@ def read_raw(
     seen: Sequence[bpy.types.Object],
     depsgraph: bpy.types.Depsgraph,
     fresh: bool,
+    whole: bool = False,
 ) -> Raw:
     """Read the frame that `depsgraph` holds.
 
     Args:
         rigs, seen: the original and the evaluated armature objects of the plan.
         fresh: the frame has just changed, so that curves have set what they animate.
+        whole: read where all bones are, not those alone that a solve looks at.
     """
-    found = tuple(_read_rig(*each, fresh) for each in zip(plan.rigs, rigs, seen, strict=True))
-    settings = read_values(rigs, seen)
+    found = tuple(_read_rig(*each, fresh, whole) for each in zip(plan.rigs, rigs, seen, strict=True))
+    settings = read_values(rigs, seen, plan.stage.settings)
     around: dict[str, np.ndarray] = {}
     if plan.stage.moves:
         moves = [chain.handling == "MOVE_ROOT" for chain in plan.stage.chains]
         around = neighbouring_locations(rigs, seen, depsgraph, settings, moves)
     smooth_targets(rigs, seen, depsgraph, settings)
     settings.update(around)
-    return Raw(found, _objects(plan, seen, depsgraph), settings)
+    return Raw(found, _objects(plan, seen, depsgraph), settings, whole)
 
 
-def _read_rig(rig: Rig, ob: bpy.types.Object, evaluated: bpy.types.Object, fresh: bool) -> RawRig:
+def _read_rig(
+    rig: Rig, ob: bpy.types.Object, evaluated: bpy.types.Object, fresh: bool, whole: bool
+) -> RawRig:
     bones, held = evaluated.pose.bones, _held(rig, ob)
     channels = {prop: memory.read_vectors(bones, prop, 3) for prop in memory.VECTORS}
     fk_vectors = []
@@ -97,7 +104,7 @@ def _read_rig(rig: Rig, ob: bpy.types.Object, evaluated: bpy.types.Object, fresh
         channels[channel.prop][channel.pose_places] = row
         fk_vectors.append(row)
     return RawRig(
-        matrices=memory.read_vectors(bones, "matrix", 16),
+        matrices=_matrices(bones, rig.order if whole else rig.looked_at),
         location=channels["location"][rig.posed_pose_places],
         scale=channels["scale"][rig.posed_pose_places],
         followers=memory.read_rows(bones, rig.follow_modes, rig.follow_pose_places),
@@ -105,6 +112,17 @@ def _read_rig(rig: Rig, ob: bpy.types.Object, evaluated: bpy.types.Object, fresh
         fk=_fk_rows(rig, held[0], evaluated, fresh),
         fk_vectors=tuple(fk_vectors),
     )
+
+
+def _matrices(bones: Any, places: np.ndarray) -> np.ndarray:
+    """Pose matrices ``(l, 4, 4)`` float32 of the bones at `places`."""
+    if len(places) * FEW_BONES > len(bones):
+        # Blender hands arrays of matrices out column by column.
+        return memory.read_vectors(bones, "matrix", 16).reshape(-1, 4, 4)[places].transpose(0, 2, 1)
+    matrices = np.empty((len(places), 4, 4), np.float32)
+    for matrix, place in zip(matrices, places.tolist(), strict=True):
+        matrix[:] = bones[place].matrix
+    return matrices
 
 
 def _held(rig: Rig, ob: bpy.types.Object) -> tuple[Held, ...]:

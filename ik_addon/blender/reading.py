@@ -11,9 +11,11 @@ import numpy as np
 
 from ..core.batch import Batch
 from ..core.channels import to_quaternion
-from .chain_values import SETTINGS
 from .plan import Plan
 from .raw import Raw, read_raw
+
+# Settings that only those frames have on which a bone may start to move early.
+NEIGHBOURS = ("move_location", "move_frames")
 
 
 @dataclass(frozen=True)
@@ -37,19 +39,19 @@ def read(
     seen: Sequence[bpy.types.Object],
     depsgraph: bpy.types.Depsgraph,
     fresh: bool,
+    whole: bool = False,
 ) -> Reading:
     """Read the frame that `depsgraph` holds; arguments as those of `raw.read_raw`."""
-    return reading_of(plan, read_raw(plan, rigs, seen, depsgraph, fresh))
+    return reading_of(plan, read_raw(plan, rigs, seen, depsgraph, fresh, whole))
 
 
 def reading_of(plan: Plan, raw: Raw) -> Reading:
     """What was read of one frame, for the solver."""
     count, places = len(plan.stage.skeleton.names), len(plan.stage.posed)
-    pose = np.empty((1, count, 4, 4))
+    pose = np.full((1, count, 4, 4), np.nan)
     location, rotation, scale = np.empty((1, places, 3)), np.empty((1, places, 4)), np.empty((1, places, 3))
     for rig, read_rig in zip(plan.rigs, raw.rigs, strict=True):
-        # Blender hands matrices out column by column.
-        pose[0, rig.bones] = read_rig.matrices.reshape(-1, 4, 4)[rig.order].transpose(0, 2, 1)
+        pose[0, rig.bones if raw.whole else rig.looked_at_bones] = read_rig.matrices
         rotation[0, rig.places] = to_quaternion(read_rig.fk, rig.modes)
         if len(rig.follow_places):
             rotation[0, rig.follow_places] = to_quaternion(read_rig.followers, rig.follow_modes)
@@ -74,7 +76,8 @@ def stack(readings: Sequence[Reading]) -> Reading:
     def joined(name: str) -> np.ndarray:
         return np.concatenate([getattr(batch, name) for batch in batches])
 
-    settings = {name: np.concatenate([b.settings[name] for b in batches]) for name in (*SETTINGS, "mute")}
+    own = [name for name in batches[0].settings if name not in NEIGHBOURS]
+    settings = {name: np.concatenate([b.settings[name] for b in batches]) for name in own}
     settings.update(_stacked_neighbours(batches))
     names = ("pose", "objects", "location", "rotation", "scale")
     batch = Batch(**{name: joined(name) for name in names}, settings=settings)

@@ -154,7 +154,7 @@ class SolvedFrame:
 
     def __init__(self, plan: Plan, rigs: Sequence[bpy.types.Object], depsgraph: bpy.types.Depsgraph) -> None:
         self.plan, self.rigs, self.depsgraph = plan, list(rigs), depsgraph
-        reading = read(plan, rigs, [self.seen(ob) for ob in rigs], depsgraph, fresh=True)
+        reading = read(plan, rigs, [self.seen(ob) for ob in rigs], depsgraph, fresh=True, whole=True)
         self.fk = reading.batch.pose[0]
         self.solved = solve(plan.stage, reading.batch).pose[0]
         self.places = {name: place for place, name in enumerate(plan.stage.skeleton.names)}

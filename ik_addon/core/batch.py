@@ -13,13 +13,14 @@ class Batch:
     """What was read from Blender for F frames.
 
     Attributes:
-        pose: ``(F, n, 4, 4)`` evaluated pose matrices, each in its armature's space.
+        pose: ``(F, n, 4, 4)`` evaluated pose matrices, each in its armature's space; of bones that are
+            not among `Stage.looked_at` they may be anything.
         objects: ``(F, objects, 4, 4)`` evaluated world matrices, the rigs first.
         location, scale: ``(F, k, 3)`` FK channels of the bones in `Stage.posed`.
         rotation: ``(F, k, 4)`` FK rotation channels of these bones as quaternions; those of
             bones that no chain turns are their evaluated ones.
-        settings: per chain, ``(F, chains, ...)``: influence (0 when muted),
-            target_location, target_rotation, pole_location, pole_angle, bend_sign,
+        settings: per chain, ``(F, chains, ...)``, at least those of `Stage.settings`: influence (0 when
+            muted), target_location, target_rotation, pole_location, pole_angle, bend_sign,
             offset_yaw, softness, share, share_max, lean, aim_offset, aim_limit, aim_damping,
             move_max, stretch_max, smooth_frames (the target is smoothed already). Where bones start
             to move early also move_location ``(F, chains, 2N + 1, 3)``, target_location on the frames

@@ -23,6 +23,11 @@ from .skeleton import Skeleton
 # Blender's rest matrices are float32: most are orthogonal to 1e-7, some to 1e-5 only.
 SQUARE = 1e-6
 
+# Of the settings that may change from frame to frame, those that matter to all chains.
+EVERY_CHAINS_SETTINGS = frozenset(
+    ("influence", "target_location", "target_rotation", "pole_angle", "softness", "smooth_frames")
+)
+
 WORLD, ARMATURE, OBJECT, BONE = range(4)
 AUTO, DIRECTION, POINT = range(3)
 
@@ -107,6 +112,21 @@ class Chain:
     def allowed_gap(self) -> float:
         """Distance, as a fraction of the length, at which an iterative solver may stop."""
         return self.tolerance if self.solver in ("FABRIK", "CCD") else 0.0
+
+    @property
+    def settings(self) -> frozenset[str]:
+        """Those of `Batch.settings` that matter to it."""
+        matter = {
+            "pole_location": self.pole_mode != AUTO,
+            "bend_sign": self.planar_axis >= 0,
+            "share": self.solver == "THREE_BONE",
+            "share_max": self.solver == "THREE_BONE",
+            "lean": self.use_lean,
+            "move_max": self.limit_mode == "MOVE_ROOT",
+            "stretch_max": self.limit_mode == "STRETCH",
+            **dict.fromkeys(("offset_yaw", "aim_offset", "aim_limit", "aim_damping"), self.solver == "AIM"),
+        }
+        return EVERY_CHAINS_SETTINGS.union(name for name, is_used in matter.items() if is_used)
 
     @property
     def make(self) -> tuple:
@@ -304,6 +324,11 @@ class Stage:
         """``(chains,)`` int8 status before a solve: OK, or BROKEN for those that cannot be solved."""
         broken = np.array([bool(chain.broken) for chain in self.chains], bool)
         return np.where(broken, Status.BROKEN, Status.OK).astype(np.int8)
+
+    @cached_property
+    def settings(self) -> frozenset[str]:
+        """Those of `Batch.settings` that matter to its chains."""
+        return EVERY_CHAINS_SETTINGS.union(*(chain.settings for chain in self.chains))
 
     @cached_property
     def rig_count(self) -> int:

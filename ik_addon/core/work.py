@@ -47,7 +47,7 @@ class Solution:
 
     @cached_property
     def pose(self) -> np.ndarray:
-        """``(F, n, 4, 4)`` the solved pose; bones that no chain looks at keep the evaluated one."""
+        """``(F, n, 4, 4)`` the solved pose; bones that no chain looks at keep what the batch has of them."""
         repose(self.work)
         return self.work.pose[:, :-1]
 
