@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 import bpy
 import numpy as np
 import pytest
-from bone_rigs import LEG, armature, empty, evaluated, go_to, key_rotation, update, world
+from bone_rigs import LEG, LEG_LENGTH, armature, empty, evaluated, go_to, head, key_rotation, update, world
 
 from ik_addon.blender import chains, handlers
 
@@ -154,18 +154,20 @@ def test_it_goes_where_the_solved_pose_takes_it(
 ) -> None:
     where = follower(rig)
     seen = []
-    for frame in (1, 4, 8):
-        go_to(frame)
+
+    def look() -> None:
         shown = where()
+        target = world(goal) @ [*rig.ik_chains["leg"].target_location, 1.0]
+        assert np.linalg.norm(head(rig, "foot") - target[:3]) <= 2e-6 * LEG_LENGTH
         everything_again()
         np.testing.assert_array_equal(shown, where())
         seen.append(shown)
-    # And when the target is moved by hand.
+
+    for frame in (1, 4, 8):
+        go_to(frame)
+        look()
     goal.location = (0.1, -0.1, 0.3)
     update()
-    shown = where()
-    everything_again()
-    np.testing.assert_array_equal(shown, where())
-    seen.append(shown)
+    look()
     for before, after in zip(seen, seen[1:], strict=False):
         assert np.abs(before - after).max() > 1e-3
