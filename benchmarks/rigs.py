@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import bpy
+from mathutils import Vector
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import ik_addon  # noqa: E402
@@ -35,8 +36,29 @@ def place(i: int) -> tuple[float, float]:
     return (i % 20) * 0.1 - 1.0, (i // 20) * 0.1 - 0.5
 
 
-def legs(count: int, bones: int = 2, frames: int = 60) -> tuple[bpy.types.Object, list[bpy.types.Object]]:
-    """An armature of `count` separate chains with keyed targets that all stay in reach."""
+def _near(shuffle: random.Random, length: float) -> Vector:
+    """A way from the root that shortens the chain, in the direction of its tip or a little beside it."""
+    x, y = shuffle.uniform(-0.2, 0.2), shuffle.uniform(-0.3, 0.3)
+    return Vector((x, y, -length * shuffle.uniform(0.6, 0.85)))
+
+
+def _far(shuffle: random.Random, length: float) -> Vector:
+    """A way from the root in any direction, of 0.3 to 0.95 of the chain's length."""
+    direction = Vector((shuffle.gauss(0.0, 1.0), shuffle.gauss(0.0, 1.0), shuffle.gauss(0.0, 1.0)))
+    return direction.normalized() * length * shuffle.uniform(0.3, 0.95)
+
+
+MOTIONS = {"near": _near, "far": _far}
+
+
+def legs(
+    count: int, bones: int = 2, frames: int = 60, *, motion: str = "near"
+) -> tuple[bpy.types.Object, list[bpy.types.Object]]:
+    """An armature of `count` separate chains with keyed targets that all stay in reach.
+
+    Args:
+        motion: of the targets: "near" the tips in FK, or "far" and wide, see `_near` and `_far`.
+    """
     bpy.ops.wm.read_factory_settings(use_empty=True)
     scene = bpy.context.scene
     armature = bpy.data.armatures.new("Legs")
@@ -60,12 +82,8 @@ def legs(count: int, bones: int = 2, frames: int = 60) -> tuple[bpy.types.Object
         target = bpy.data.objects.new(f"Target{i}", None)
         scene.collection.objects.link(target)
         for frame in range(1, frames + 1, 10):
-            x, y = place(i)
-            target.location = (
-                x + shuffle.uniform(-0.2, 0.2),
-                y + shuffle.uniform(-0.3, 0.3),
-                bones * BONE * shuffle.uniform(0.15, 0.4),
-            )
+            way = MOTIONS[motion](shuffle, bones * BONE)
+            target.location = Vector((*place(i), bones * BONE)) + way
             target.keyframe_insert("location", frame=frame)
         targets.append(target)
     scene.frame_end = frames

@@ -189,19 +189,19 @@ def _write(
     stale = False
     if len(rig.places):
         at, rows, held = rig.pose_places, outcome.rotation, raw.held[0]
-        if not np.array_equal(rows, held.channels):
+        if not memory.same(rows, held.channels):
             memory.write_rows(bones, rig.modes, at, rows)
             stale = True
         _remember(bones, "rotation", at, held, memory.record(raw.fk, rows, rig.codes))
-        stale = stale or not np.array_equal(rows, memory.read_rows(as_seen, rig.modes, at))
+        stale = stale or not memory.same(rows, memory.read_rows(as_seen, rig.modes, at))
     vectors = zip(rig.vectors, raw.fk_vectors, raw.held[1:], outcome.vectors, strict=True)
     for channel, fk, held, rows in vectors:
         at = channel.pose_places
-        if not np.array_equal(rows, held.channels):
+        if not memory.same(rows, held.channels):
             memory.write_vectors(bones, channel.prop, at, rows)
             stale = True
         _remember(bones, channel.prop, at, held, memory.record(fk, rows, 1.0))
-        stale = stale or not np.array_equal(rows, memory.read_vectors(as_seen, channel.prop, 3)[at])
+        stale = stale or not memory.same(rows, memory.read_vectors(as_seen, channel.prop, 3)[at])
     if len(ob.ik_chains):
         stale |= _write_results(ob.ik_chains, outcome)
     if stale:
@@ -209,7 +209,7 @@ def _write(
 
 
 def _remember(bones: Any, channel: str, at: np.ndarray, held: Held, record: np.ndarray) -> None:
-    if not np.array_equal(record, held.record):
+    if not memory.same(record, held.record):
         memory.write_vectors(bones, f"ik_held_{channel}", at, record)
 
 
@@ -219,7 +219,7 @@ def _write_results(chains: Any, outcome: Outcome) -> bool:
     for prop, values in (("last_residual", outcome.residual), ("last_status", outcome.status)):
         before = np.empty_like(values)
         chains.foreach_get(prop, before)
-        if not np.array_equal(before, values):
+        if not memory.same(before, values):
             _set_results(chains, prop, values)
             changed = True
     return changed

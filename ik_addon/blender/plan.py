@@ -393,7 +393,7 @@ class _Compiler:
             follow_pose_places=follow_pose,
             follow_modes=tuple(ob.pose.bones[int(i)].rotation_mode for i in follow_pose),
             modes=tuple(bone.rotation_mode for bone in pose_bones),
-            codes=np.array([memory.MODE_CODES[bone.rotation_mode] for bone in pose_bones], np.int32),
+            codes=np.array([memory.MODE_CODES[bone.rotation_mode] for bone in pose_bones], np.float32),
             animated=np.array(rows, bool).reshape(-1, 4),
             is_animated=bool(np.any(rows)),
             vectors=tuple(

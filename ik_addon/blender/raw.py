@@ -158,7 +158,7 @@ def _fk_rows(rig: Rig, held: Held, evaluated: bpy.types.Object, fresh: bool) -> 
         rows = memory.read_rows(evaluated.pose.bones, rig.modes, rig.pose_places)
         current = np.where(rig.animated, rows, current)
     fk, solved, codes = held.fk, held.solved, held.marks
-    if not np.array_equal(codes, rig.codes):
+    if not memory.same(codes, rig.codes):
         other_mode = np.flatnonzero((codes != 0.0) & (codes != rig.codes))
         fk, solved = _converted(rig, other_mode, codes, current, fk, solved)
     return memory.fk_rows(current, codes != 0.0, fk, solved, rig.animated, fresh)
