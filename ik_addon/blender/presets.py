@@ -7,7 +7,7 @@ sideways pulls the spine after it.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -87,8 +87,11 @@ def spine_settings(
     return {**wanted, "target": target, "subtarget": subtarget, **settings}
 
 
-def find_spine(ob: bpy.types.Object) -> Spine:
+def find_spine(ob: bpy.types.Object, hips: Collection[str] = ()) -> Spine:
     """The spine of a character, by the names of its bones.
+
+    Args:
+        hips: bones that are known to be below the spine, where it does not begin if it can help it.
 
     Raises:
         ChainError: when no bone is named as one of a spine, or these are no spine.
@@ -98,13 +101,17 @@ def find_spine(ob: bpy.types.Object) -> Spine:
     if not named:
         raise ChainError(f"'{ob.name}' has no bone whose name tells of a spine")
     why: ChainError | None = None
+    found: list[Spine] = []
     for bone in named:
         try:
-            return spine_at(ob, bone.name)
+            found.append(spine_at(ob, bone.name))
         except ChainError as error:
             why = why or error
-    assert why is not None
-    raise why
+    best = next((spine for spine in found if spine.root not in hips), found[0] if found else None)
+    if best is None:
+        assert why is not None
+        raise why
+    return best
 
 
 def spine_at(ob: bpy.types.Object, name: str) -> Spine:

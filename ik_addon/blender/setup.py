@@ -7,22 +7,22 @@ and so does a spine.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
 import bpy
 
-from ..core.body import ARMS, LEGS, TAILS, Limb, RestBone
+from ..core.body import ARMS, LEGS, TAILS, Found, LeftOut, Limb, RestBone
+from ..core.bone_names import is_layer
 from ..core.limb_finder import find_limbs
 from . import chains, presets
 from .chain_bones import ChainError
 from .obstacles import obstacles
 
-SPINE = "SPINE"
+SPINE, AUTO = "SPINE", "AUTO"
 # What each part is, for sentences.
 PARTS = {ARMS: "arms", LEGS: "legs", SPINE: "a spine", TAILS: "a tail"}
-AUTO = "AUTO"
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,20 @@ class Plan:
 
     Attributes:
         wanted: the chains.
-        left_out: limbs that seem to be there but are left out: "name: reason".
-        missing: parts of a body of which no bone tells, a sentence each.
+        left_out: limbs that seem to be there, and why they are left out.
+        missing: of which parts of a body no bone tells, a sentence each.
     """
 
     wanted: list[Wanted] = field(default_factory=list)
-    left_out: list[str] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
+
+    def reasons(self) -> list[str]:
+        """Why limbs are left out; those for the same reason stand together."""
+        groups: dict[str, list[str]] = {}
+        for item in self.left_out:
+            groups.setdefault(item.reason, []).append(item.name)
+        return [f"{', '.join(names)}: {reason}" for reason, names in groups.items()]
 
 
 @dataclass(frozen=True)
@@ -73,7 +80,7 @@ def add(ob: bpy.types.Object, preset: str = AUTO) -> Report:
     """
     wanted = plan(ob, preset)
     added = [chains.add(ob, chain.root, chain.end, **chain.settings).name for chain in wanted.wanted]
-    return Report(added, [*(f"'{ob.name}': {text}" for text in wanted.left_out), *wanted.missing])
+    return Report(added, [*(f"'{ob.name}': {text}" for text in wanted.reasons()), *wanted.missing])
 
 
 def plan(ob: bpy.types.Object, preset: str = AUTO) -> Plan:
@@ -81,13 +88,16 @@ def plan(ob: bpy.types.Object, preset: str = AUTO) -> Plan:
     if ob.type != "ARMATURE":
         raise ChainError(f"{ob.name} is not an armature")
     parts = set(PARTS) if preset == AUTO else {preset}
+    in_the_way = _in_the_way(ob)
+    body = find_limbs(_rest_bones(ob, in_the_way))
     found = Plan()
-    _plan_spine(ob, found, parts)
-    _plan_limbs(ob, found, parts)
+    if SPINE in parts:
+        _plan_spine(ob, found, body, in_the_way)
+    _plan_limbs(ob, found, body, parts)
     if found.wanted:
         return found
     if found.left_out:
-        raise ChainError(f"'{ob.name}': nothing is added: {'; '.join(found.left_out)}")
+        raise ChainError(f"'{ob.name}': nothing to add: {'; '.join(found.reasons())}")
     if preset == SPINE:
         raise ChainError(found.missing[0])
     names = [name for part, name in PARTS.items() if part in parts]
@@ -95,54 +105,69 @@ def plan(ob: bpy.types.Object, preset: str = AUTO) -> Plan:
     raise ChainError(f"'{ob.name}' has no bones whose names tell of {told}")
 
 
-def _plan_spine(ob: bpy.types.Object, found: Plan, parts: set[str]) -> None:
-    if SPINE not in parts:
-        return
+def _plan_spine(ob: bpy.types.Object, found: Plan, body: Found, in_the_way: Mapping[str, str]) -> None:
     try:
-        spine = presets.find_spine(ob)
+        spine = presets.find_spine(ob, _carriers_of_legs(ob, body))
     except ChainError as error:
         found.missing.append(str(error))
         return
-    try:
-        settings = {**presets.spine_settings(ob, spine), "name": "Spine"}
-    except ChainError as error:
-        found.left_out.append(f"Spine: {error}")
+    end = ob.data.bones[spine.end]
+    path = [end.name, *(bone.name for bone in end.parent_recursive)]
+    turned = path[not spine.use_tail : path.index(spine.root) + 1]
+    reason = next((in_the_way[name] for name in turned if name in in_the_way), "")
+    if len(turned) < 2:
+        reason = f"'{spine.root}' alone leads to the neck, and one bone does not bend"
+    if reason:
+        found.left_out.append(LeftOut(SPINE, "Spine", reason))
         return
-    _want(ob, found, Wanted(spine.root, spine.end, settings))
+    try:
+        settings = presets.spine_settings(ob, spine)
+    except ChainError as error:
+        found.left_out.append(LeftOut(SPINE, "Spine", str(error)))
+        return
+    _want(ob, found, SPINE, Wanted(spine.root, spine.end, {**settings, "name": "Spine"}))
 
 
-def _plan_limbs(ob: bpy.types.Object, found: Plan, parts: set[str]) -> None:
-    body = find_limbs(_rest_bones(ob))
+def _carriers_of_legs(ob: bpy.types.Object, body: Found) -> set[str]:
+    """The bones above the legs: a spine that turned them would turn the hips."""
+    carriers: set[str] = set()
+    for limb in body.limbs:
+        if limb.part == LEGS and not limb.in_front:
+            carriers.update(bone.name for bone in ob.data.bones[limb.turned[0]].parent_recursive)
+    return carriers
+
+
+def _plan_limbs(ob: bpy.types.Object, found: Plan, body: Found, parts: Collection[str]) -> None:
     for limb in body.limbs:
         if limb.part in parts:
             end = limb.end or limb.turned[-1]
-            _want(ob, found, Wanted(limb.turned[0], end, _settings(ob, limb)))
-    found.left_out += [f"{limb.name}: {limb.reason}" for limb in body.left_out if limb.part in parts]
-    there = {limb.part for limb in body.limbs} | {limb.part for limb in body.left_out}
+            _want(ob, found, limb.part, Wanted(limb.turned[0], end, _settings(ob, limb)))
+    found.left_out += [item for item in body.left_out if item.part in parts]
+    there = {limb.part for limb in body.limbs} | {item.part for item in body.left_out}
     if body.on_four_feet:
         there.add(ARMS)
     # A body without a tail is as usual as one with it.
-    absent = [PARTS[part] for part in (ARMS, LEGS) if part in parts - there]
+    absent = [PARTS[part] for part in (ARMS, LEGS) if part in parts and part not in there]
     if absent:
         found.missing.append(f"'{ob.name}' has no bones whose names tell of {' or '.join(absent)}")
 
 
-def _want(ob: bpy.types.Object, found: Plan, wanted: Wanted) -> None:
+def _want(ob: bpy.types.Object, found: Plan, part: str, wanted: Wanted) -> None:
     """Plan a chain, or say why not."""
     name = wanted.settings["name"]
     try:
         turned = chains.check(ob, wanted.root, wanted.end, **wanted.settings)
     except ChainError as error:
         reason = str(error).removeprefix(f"{ob.name}: chain '{name}': ")
-        found.left_out.append(f"{name}: {reason}")
+        found.left_out.append(LeftOut(part, name, reason))
         return
-    there = chains.that_turn(ob, turned)
+    there = [chain.name for chain in chains.that_turn(ob, turned)]
     if not there:
         found.wanted.append(wanted)
-        return
-    chain = there[0]
-    at = f"from '{chain.root_bone}' to '{chain.end_bone}'"
-    found.left_out.append(f"{name}: '{ob.name}' has chain '{chain.name}' {at} already")
+    elif name in there:
+        found.left_out.append(LeftOut(part, name, "the chain is there already"))
+    else:
+        found.left_out.append(LeftOut(part, name, f"chain '{there[0]}' turns its bones already"))
 
 
 def _settings(ob: bpy.types.Object, limb: Limb) -> dict[str, Any]:
@@ -155,11 +180,20 @@ def _settings(ob: bpy.types.Object, limb: Limb) -> dict[str, Any]:
         settings["limb_mode"] = limb.limb_mode
     if limb.part == TAILS and limb.carrier:
         return {**settings, "target_space": "CUSTOM", "target": ob, "subtarget": limb.carrier}
-    return {**settings, "target_space": "WORLD" if limb.stands else "ARMATURE"}
+    return {**settings, "target_space": "WORLD" if limb.part == LEGS else "ARMATURE"}
 
 
-def _rest_bones(ob: bpy.types.Object) -> Iterator[RestBone]:
-    in_the_way = obstacles(ob)
+def _in_the_way(ob: bpy.types.Object) -> dict[str, str]:
+    """The bones that no chain can turn now, with the reason.
+
+    What a rig's own controls pose is not to be freed: those of a generated rig are many.
+    """
+    found = obstacles(ob)
+    follows = "these bones follow the controls of the rig: animate those, or add a chain to them"
+    return {name: follows if is_layer(name) else reason for name, reason in found.items()}
+
+
+def _rest_bones(ob: bpy.types.Object, in_the_way: Mapping[str, str]) -> Iterator[RestBone]:
     for bone in ob.data.bones:
         yield RestBone(
             bone.name,

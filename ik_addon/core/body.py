@@ -40,7 +40,7 @@ class Limb:
         end: the bone whose head is the tip, or an empty string: the tail of the last one is.
         solver, limb_mode: as the settings of a chain; the mode is that of THREE_BONE, else empty.
         carrier: the bone that it hangs on, or an empty string.
-        stands: its tip is a foot on the ground.
+        in_front: a leg is one of the front.
     """
 
     part: str
@@ -50,7 +50,7 @@ class Limb:
     solver: str
     limb_mode: str = ""
     carrier: str = ""
-    stands: bool = False
+    in_front: bool = False
 
 
 @dataclass(frozen=True)

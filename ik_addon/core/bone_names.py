@@ -79,7 +79,7 @@ _HELPERS = {
 _FINGERS = {"thumb", "index", "middle", "ring", "pinky", "little", "finger", "fingers"}
 _NO_TAILS = {"hair", "pony", "pig", "twin", "braid", "coat", "feather", "fin", "shirt", "skirt"}
 # Prefixes of one limb that a rig has several times, to deform and to be steered.
-_LAYERS = {"def", "org"}
+_LAYERS = {"def", "org", "mch"}
 
 
 @cache
@@ -165,6 +165,11 @@ def is_tail(name: str) -> bool:
     """Whether a name tells of a tail of an animal."""
     named = set(words(name))
     return "tail" in named and named.isdisjoint(_NO_TAILS | _CONTROLS | _HELPERS)
+
+
+def is_layer(name: str) -> bool:
+    """Whether a name has the prefix of a bone that follows the controls of a generated rig."""
+    return words(name)[:1] in {(layer,) for layer in _LAYERS}
 
 
 def own_words(name: str) -> tuple[str, ...]:

@@ -156,13 +156,14 @@ def _named(bones: Bones, found: Sequence[tuple[Line, bool]], on_four: bool) -> l
     names = _distinct(found, usual)
     limbs = []
     for (line, stands), name in zip(found, names, strict=True):
+        in_front = stands and _in_front(line)
         # The hind leg of an animal folds as a whole; the cannon bone of a foreleg swings by itself.
-        mode = ("HOCK_RATIO" if _in_front(line) else "HOCK_PARALLEL") if line.solver == "THREE_BONE" else ""
-        limb = Limb(
-            LEGS if stands else ARMS, name, line.turned, line.end, line.solver, mode,
-            bones[line.turned[0]].parent, stands,
-        )  # fmt: skip
-        limbs.append((limb, line.reason))
+        mode = ("HOCK_RATIO" if in_front else "HOCK_PARALLEL") if line.solver == "THREE_BONE" else ""
+        carrier = bones[line.turned[0]].parent
+        part = LEGS if stands else ARMS
+        limbs.append(
+            (Limb(part, name, line.turned, line.end, line.solver, mode, carrier, in_front), line.reason)
+        )
     return limbs
 
 

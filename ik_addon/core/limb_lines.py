@@ -96,8 +96,8 @@ def _read(path: Sequence[RestBone], named: Mapping[str, Joint]) -> Line | None:
         reason = _wrong_count(turned, end, shape)
     elif not end and not path[-1].connected:
         reason = (
-            f"no bone below '{turned[-1]}' is named as a {'hand' if is_arm else 'foot'}, and the tail of a"
-            " bone that is not connected to its parent may be anywhere"
+            f"no bone at the end is named as a {'hand' if is_arm else 'foot'}, and the tail of a bone that is"
+            " not connected to its parent may be anywhere"
         )
     on_foot = bool(end) and end in named and not named[end].is_arm
     follows = tip is not None and on_foot and letters[tip] == "E" and tip + 1 < len(path)
