@@ -87,6 +87,8 @@ def plan(ob: bpy.types.Object, preset: str = AUTO) -> Plan:
     """What `add` would add. It changes nothing, and raises the same."""
     if ob.type != "ARMATURE":
         raise ChainError(f"{ob.name} is not an armature")
+    if not ob.is_editable:
+        raise ChainError(f"'{ob.name}' is linked: make a library override to edit its chains")
     parts = set(PARTS) if preset == AUTO else {preset}
     in_the_way = _in_the_way(ob)
     body = find_limbs(_rest_bones(ob, in_the_way))

@@ -60,7 +60,7 @@ _LEG_WORDS: dict[str, Place] = {
 # Of several words in one name the one furthest out counts: "LeftLegFoot", "FootToe".
 _OUTWARD = (Place.TOE, Place.END, Place.HOCK, Place.LOWER, Place.UPPER, Place.SHOULDER)
 _LIMB_WORDS = {*_ARM_WORDS, *_LEG_WORDS, "arm", "leg"}
-_UPPER, _LOWER = {"upper", "up"}, {"lower", "low"}
+_UPPER, _LOWER = {"upper", "up"}, {"lower", "low", "lo"}
 # What may stand before a word of a limb without a separator: "forearm", "upleg", "lhand".
 _PREFIXES = (
     "upper", "lower", "left", "right", "front", "hind", "back", "rear", "fore", "mid", "up", "low", "l", "r"
@@ -72,10 +72,13 @@ _CONTROLS = {
     "tgt", "tweak", "orient", "parent", "widget", "master", "spin",
 }  # fmt: skip
 _HELPERS = {
-    "twist", "roll", "helper", "corrective", "volume", "muscle", "socket", "slot", "weapon", "attach", "prop",
+    "twist", "roll", "part", "segment", "seg", "share", "helper", "corrective",
+    "volume", "muscle", "socket", "slot", "weapon", "attach", "prop",
     "grip", "pad", "guard", "armor", "cuff", "sleeve", "tops", "sec", "skirt", "coat", "cloth", "hair",
     "jiggle", "end", "nub", "tip", "dummy",
 }  # fmt: skip
+# The hock of 3ds Max.
+_HORSE_LINK = {"horse", "link"}
 _FINGERS = {"thumb", "index", "middle", "ring", "pinky", "little", "finger", "fingers"}
 _NO_TAILS = {"hair", "pony", "pig", "twin", "braid", "coat", "feather", "fin", "shirt", "skirt"}
 # Prefixes of one limb that a rig has several times, to deform and to be steered.
@@ -132,6 +135,8 @@ def joint(name: str) -> Joint | None:
     for word, is_arm in (("arm", True), ("leg", False)):
         if word in named:
             places.add((_level(named, is_arm), is_arm))
+    if named >= _HORSE_LINK:
+        places.add((Place.HOCK, False))
     if not places:
         return None
     place, is_arm = min(places, key=lambda found: (_rank(found[0]), found[1]))

@@ -100,7 +100,7 @@ def _read(path: Sequence[RestBone], named: Mapping[str, Joint]) -> Line | None:
             " not connected to its parent may be anywhere"
         )
     on_foot = bool(end) and end in named and not named[end].is_arm
-    follows = tip is not None and on_foot and letters[tip] == "E" and tip + 1 < len(path)
+    follows = tip is not None and on_foot and re.match(r"E[ET]", letters[tip:])
     toe = path[tip + 1].name if follows and tip is not None else ""
     return Line(tuple(turned), end, is_arm, on_foot, toe, solver, reason)
 
@@ -111,8 +111,8 @@ def _root(body: str) -> int | None:
         if letter in body:
             return body.index(letter)
     # "LeftShoulder" above "LeftElbow" is an upper arm.
-    joint_below = body.find("L")
-    return joint_below - 1 if joint_below > 0 and body[joint_below - 1] == "H" else None
+    last = body.rfind("H", 0, max(body.find("L"), 0))
+    return last if last >= 0 else None
 
 
 def _wrong_count(turned: Sequence[str], end: str, shape: str) -> str:

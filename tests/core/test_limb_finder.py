@@ -147,6 +147,56 @@ def test_of_several_palms_the_one_where_the_arm_ends_counts():
     assert left_out == {}
 
 
+LINES = [
+    # Shoulders above elbows: the last one is the upper arm, but for parts of it.
+    (("Scapula_L", "Shoulder_L", "Elbow_L", "Wrist_L"), "Shoulder_L", ""),
+    (
+        ("Scapula_L", "Shoulder_L", "ShoulderPart1_L", "Elbow_L", "Wrist_L"),
+        "",
+        "3 bones turn from 'Shoulder_L'",
+    ),
+    (("mCollarLeft", "mShoulderLeft", "mElbowLeft", "mWristLeft"), "mShoulderLeft", ""),
+    (
+        ("L_arm_clavicle_JNT", "L_arm_shoulder_JNT", "L_arm_elbow_JNT", "L_arm_wrist_JNT"),
+        "L_arm_shoulder_JNT",
+        "",
+    ),
+    (("L_leg_hip_JNT", "L_leg_knee_JNT", "L_leg_ankle_JNT"), "L_leg_hip_JNT", ""),
+    # A leg or an arm by what is above and below it.
+    (("Leg_L", "Knee_L", "Foot_L"), "Leg_L", ""),
+    (("LeftUpLeg", "LeftLeg", "LeftFoot"), "LeftUpLeg", ""),
+    (("leg.L", "leg.L.001", "foot.L"), "leg.L", ""),
+    (("FrontLeg.L", "FrontUpLeg.L", "FrontLowLeg.L", "FrontFoot.L"), "FrontUpLeg.L", ""),
+    (("bip_hip_L", "bip_knee_L", "bip_foot_L"), "bip_hip_L", ""),
+    # Segments.
+    (("upperarm01.L", "upperarm02.L", "lowerarm01.L", "lowerarm02.L", "wrist.L"), "", "4 bones turn"),
+    (("lShldrBend", "lShldrTwist", "lForearmBend", "lForearmTwist", "lHand"), "", "4 bones turn"),
+    # A shin without anything above it is no limb.
+    (("shin.L", "foot.L"), None, None),
+]
+
+
+@pytest.mark.parametrize(("names", "root", "reason"), LINES, ids=lambda value: value[0] if value else "")
+def test_lines_as_they_are_named_elsewhere(names, root, reason):
+    bones = line(*((name, (0.1, -0.1 * (i % 2), 1.0 - 0.3 * i)) for i, name in enumerate(names)))
+    found = find_limbs([bone("body", "", (0, 0, 1)), *bones])
+    assert [limb.turned[0] for limb in found.limbs] == ([root] if root else [])
+    if root is None:
+        assert found.left_out == ()
+    elif root:
+        turned = found.limbs[0].turned
+        assert turned == names[names.index(root) : names.index(root) + 2]
+    else:
+        assert found.left_out[0].reason.startswith(reason)
+
+
+def test_the_hock_of_3ds_max():
+    joints = ((0.1, 0.5, 0.9), (0.1, 0.4, 0.6), (0.1, 0.6, 0.3), (0.1, 0.55, 0.03))
+    names = ("Bip01 L Thigh", "Bip01 L Calf", "Bip01 L HorseLink", "Bip01 L Foot")
+    limbs, _ = found_in([bone("body", "", (0, 0, 1)), *line(*zip(names, joints, strict=True))])
+    assert limbs == {"Leg.L": (*names, "THREE_BONE")}
+
+
 # Where a limb ends
 
 
@@ -242,6 +292,17 @@ def test_an_animal_on_its_toes():
     ]  # fmt: skip
     assert found.on_four_feet and found.left_out == ()
     assert [limb.in_front for limb in found.limbs] == [True, True, False, False, False]
+
+
+def test_a_bird_on_its_toes_and_a_toy_on_its_soles():
+    """Two legs alone: the foot of a toy is steep, too, so it takes more to be a hock."""
+    bird = [item for item in quadruped() if "front" not in item.name]
+    assert found_in(bird)[0]["Leg.L"] == ("thigh.L", "shin.L", "foot.L", "toe.L", "THREE_BONE")
+    steep = [
+        replace(item, head=(item.head[0], 0.42, 0.03)) if item.name.startswith("toe") else item
+        for item in bird
+    ]
+    assert found_in(steep)[0]["Leg.L"] == ("thigh.L", "shin.L", "foot.L", "TWO_BONE")
 
 
 def test_a_foot_on_its_sole_does_not_turn():
