@@ -56,10 +56,10 @@ def _best_ends(bones: Bones, found: Iterable[Line]) -> list[Line]:
     return [line for line in best if not line.reason or line.turned[0] not in rooted]
 
 
-def _off_tail(bones: Bones, line: Line) -> tuple[bool, float, str]:
+def _off_tail(bones: Bones, line: Line) -> tuple[bool, float, str, str]:
     """How far an end is off the tail that leads to it: of several palms the middle one counts."""
     gap = np.subtract(bones[line.end].head, bones[line.turned[-1]].tail) if line.end else np.zeros(3)
-    return bool(line.reason), float(np.linalg.norm(gap)), line.end
+    return bool(line.reason), float(np.linalg.norm(gap)), line.end, line.toe
 
 
 def _one_of_each_layer(bones: Bones, found: Iterable[Line]) -> list[Line]:
@@ -153,7 +153,7 @@ def _named(bones: Bones, found: Sequence[tuple[Line, bool]], on_four: bool) -> l
             return "Foreleg"
         return "Hindleg" if on_four or bone_names.is_behind(line.turned[0]) else "Leg"
 
-    names = _distinct(found, usual)
+    names = _distinct(bones, found, usual)
     limbs = []
     for (line, stands), name in zip(found, names, strict=True):
         in_front = stands and _in_front(line)
@@ -167,12 +167,23 @@ def _named(bones: Bones, found: Sequence[tuple[Line, bool]], on_four: bool) -> l
     return limbs
 
 
-def _distinct(found: Sequence[tuple[Line, bool]], usual: Callable[[Line, bool], str]) -> list[str]:
-    """Names with sides; all after the root bones where a body has more limbs than are usual."""
+def _distinct(
+    bones: Bones, found: Sequence[tuple[Line, bool]], usual: Callable[[Line, bool], str]
+) -> list[str]:
+    """Names with sides, after the root bones where a body has more limbs than are usual.
+
+    Limbs that are left out do not change the names of the others.
+    """
     sides = [bone_names.side(line.turned[0]) for line, _ in found]
-    names = [usual(line, stands) for line, stands in found]
-    if max(Counter(zip(names, sides, strict=True)).values(), default=0) > 1:
-        names = ["".join(word.title() for word in _own(line)) for line, _ in found]
+    short = [usual(line, stands) for line, stands in found]
+    full = ["".join(word.title() for word in _own(line)) for line, _ in found]
+    good = [not line.reason and not _blocked(bones, line.turned) for line, _ in found]
+    known = list(zip(short, sides, strict=True))
+    counts = Counter(known)
+    crowded = max(Counter(key for key, ok in zip(known, good, strict=True) if ok).values(), default=0) > 1
+    names = [
+        full[i] if crowded or (counts[key] > 1 and not good[i]) else short[i] for i, key in enumerate(known)
+    ]
     return [f"{name}.{side}" if side else name for name, side in zip(names, sides, strict=True)]
 
 

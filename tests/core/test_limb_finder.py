@@ -275,6 +275,13 @@ def test_more_limbs_than_usual_are_named_after_their_bones():
     assert len({limb.turned for limb in found.limbs}) == 6
 
 
+def test_a_limb_that_is_left_out_does_not_change_the_names_of_others():
+    cape = line(("cape_arm.L", (0.2, 0, 1.5)), ("cape.L", (0.2, 0.1, 1.2)), ("cape_hand.L", (0.2, 0.1, 1.0)))
+    limbs, left_out = found_in([*human("Blender"), bone("body", "", (0, 0, 1)), *cape])
+    assert limbs == of_human("Blender")
+    assert set(left_out) == {"CapeArm.L"}
+
+
 # Animals
 
 
