@@ -47,13 +47,11 @@ def find_limbs(skeleton: Iterable[RestBone]) -> Found:
 
 
 def _best_ends(bones: Bones, found: Iterable[Line]) -> list[Line]:
-    """Of lines that differ below the tip alone, or of which one is none, the one that counts."""
+    """Of lines that differ below the tip alone, the one that counts."""
     groups: dict[tuple[str, ...], list[Line]] = {}
     for line in found:
         groups.setdefault(line.turned, []).append(line)
-    best = [min(group, key=lambda line: _off_tail(bones, line)) for group in groups.values()]
-    rooted = {line.turned[0] for line in best if not line.reason}
-    return [line for line in best if not line.reason or line.turned[0] not in rooted]
+    return [min(group, key=lambda line: _off_tail(bones, line)) for group in groups.values()]
 
 
 def _off_tail(bones: Bones, line: Line) -> tuple[bool, float, str, str]:
@@ -63,7 +61,7 @@ def _off_tail(bones: Bones, line: Line) -> tuple[bool, float, str, str]:
 
 
 def _one_of_each_layer(bones: Bones, found: Iterable[Line]) -> list[Line]:
-    """One line where a rig has bones to deform, bones to steer and so on of the same limb."""
+    """One line for each root, also where a rig has bones to deform, bones to steer and so on of a limb."""
     groups: dict[tuple[str, ...], list[Line]] = {}
     for line in found:
         groups.setdefault(bone_names.without_layer(line.turned[0]), []).append(line)

@@ -275,6 +275,30 @@ def test_a_spine_does_not_begin_below_the_legs() -> None:
     assert by_name(ob)["Spine"][:2] == ("spine", "neck")
 
 
+def test_controls_are_no_spine() -> None:
+    controls = [("body_ctrl", "", (0, 0, 0), (0, 0, 1))]
+    for i, name in enumerate(("spine", "chest", "neck")):
+        parent = "body_ctrl" if i == 0 else controls[-1][0]
+        controls.append((f"{name}_ctrl", parent, (0, 0, 1.0 + 0.1 * i), (0, 0, 1.1 + 0.1 * i)))
+    ob = armature("Figure", [*controls, *((n, p or "body_ctrl", h, t) for n, p, h, t in BODY)])
+    setup.add(ob, "SPINE")
+    assert by_name(ob)["Spine"][:2] == ("spine", "neck")
+
+
+def test_a_linked_character_is_refused(tmp_path: Path) -> None:
+    figure()
+    library = str(tmp_path / "library.blend")
+    bpy.ops.wm.save_as_mainfile(filepath=library)
+    bpy.ops.wm.read_factory_settings(use_empty=True)
+    with bpy.data.libraries.load(library, link=True) as (_, to):
+        to.objects = ["Figure"]
+    ob = bpy.data.objects["Figure"]
+    bpy.context.scene.collection.objects.link(ob)
+    with pytest.raises(ChainError, match="'Figure' is linked: make a library override"):
+        setup.add(ob)
+    assert "is linked" in refusal(object="Figure")
+
+
 def refusal(**properties: Any) -> str:
     before = dump()
     with pytest.raises(RuntimeError) as caught:

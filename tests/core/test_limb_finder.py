@@ -125,6 +125,23 @@ def test_bones_above_and_beside_the_line_do_not_matter():
     assert found_in(bones) == (of_human("Blender"), {})
 
 
+def test_of_two_lines_from_one_root_the_one_that_is_a_limb_counts():
+    beside = [bone("elbow_bone.L", "upper_arm.L", (0.5, 0.1, 1.45)), bone("knee.R", "shin.R", (-0.1, 0, 0.5))]
+    assert found_in([*beside, *human("Blender")]) == (of_human("Blender"), {})
+
+
+def test_a_bone_that_may_be_part_of_two_limbs_turns_in_one():
+    bones = line(
+        ("tail_leg.L", (0, 0, 1)),
+        ("tail_leg2.L", (0, 0.1, 0.5)),
+        ("tail_foot.L", (0, 0, 0)),
+        ("tail4.L", (0, 0, -1)),
+    )
+    limbs, left_out = found_in([bone("body", "", (0, 0, 1)), *bones])
+    assert set(limbs) == {"Leg.L"}
+    assert left_out["Tail.L"] == "'Leg.L' turns bone 'tail_leg.L' already"
+
+
 def test_a_limb_of_one_bone_is_left_out():
     bones = [item for item in human("Blender") if item.name != "forearm.L"]
     bones = [replace(item, parent="upper_arm.L") if item.parent == "forearm.L" else item for item in bones]
@@ -322,6 +339,24 @@ def test_a_foot_on_its_sole_does_not_turn():
     limbs, _ = found_in([replace(item, head=flat.get(item.name, item.head)) for item in quadruped()])
     assert limbs["Hindleg.L"] == ("thigh.L", "shin.L", "foot.L", "TWO_BONE")
     assert limbs["Foreleg.L"][-1] == "THREE_BONE"
+
+
+def test_a_foreleg_that_is_named_as_an_arm_with_a_foot():
+    """As Rigify's horse, here without hind legs to compare with."""
+    names = ("upper_arm.L", "forearm.L", "forefoot.L", "f_toe.L")
+    places = [(0.1, -0.5, 0.9), (0.1, -0.45, 0.6), (0.1, -0.5, 0.25), (0.1, -0.52, 0.04)]
+    limbs, _ = found_in([bone("body", "", (0, 0, 1)), *line(*zip(names, places, strict=True))])
+    assert limbs == {"Foreleg.L": (*names, "THREE_BONE")}
+
+
+def test_a_bone_between_foot_and_toes_is_no_toe():
+    bones = [
+        replace(item, parent=f"pivot{item.name[-2:]}") if item.name.startswith("toe") else item
+        for item in quadruped()
+    ]
+    pivots = [bone(f"pivot{side}", f"foot{side}", (x, 0.55, 0.03)) for side, x in ((".L", 0.1), (".R", -0.1))]
+    limbs, _ = found_in([*bones, *pivots])
+    assert limbs["Hindleg.L"] == ("thigh.L", "shin.L", "foot.L", "TWO_BONE")
 
 
 def test_both_sides_are_read_alike():
