@@ -59,13 +59,7 @@ def add(
     Raises:
         ChainError: before anything is changed, when the chain cannot be solved.
     """
-    if ob.type != "ARMATURE":
-        raise ChainError(f"{ob.name} is not an armature")
-    draft = _Draft({"name": name or end_bone, "root_bone": root_bone, "end_bone": end_bone, **settings})
-    resolve(ob, draft)
-    text = problem(ob, draft)
-    if text:
-        raise ChainError(text)
+    check(ob, root_bone, end_bone, name=name, **settings)
     bpy.context.view_layer.update()
     chain = ob.ik_chains.add()
     try:
@@ -82,6 +76,24 @@ def add(
     STATE.forget_plans()
     ob.update_tag()
     return chain
+
+
+def check(
+    ob: bpy.types.Object, root_bone: str, end_bone: str, *, name: str = "", **settings: Any
+) -> tuple[str, ...]:
+    """The bones that a chain would turn, root first, if `add` added it.
+
+    Raises:
+        ChainError: when the chain cannot be solved.
+    """
+    if ob.type != "ARMATURE":
+        raise ChainError(f"{ob.name} is not an armature")
+    draft = _Draft({"name": name or end_bone, "root_bone": root_bone, "end_bone": end_bone, **settings})
+    turned = resolve(ob, draft).turned
+    text = problem(ob, draft)
+    if text:
+        raise ChainError(text)
+    return turned
 
 
 def that_turn(ob: bpy.types.Object, names: Collection[str]) -> list[bpy.types.PropertyGroup]:

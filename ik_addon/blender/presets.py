@@ -1,27 +1,25 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Chains that are set up by one name.
+"""The spine of a character: which bones it is, and how its chain is set up.
 
-SPINE: FABRIK from the first bone of the spine to the base of the neck, with `use_lean`: a head
-that drifts sideways pulls the spine after it.
+FABRIK from the first bone of the spine to the base of the neck, with `use_lean`: a head that drifts
+sideways pulls the spine after it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
 import bpy
 
+from ..core.bone_names import is_control, side, words
 from . import chains
 from .chain_bones import ChainError
 
 # Words in names of bones, which may have digits, prefixes and separators around them.
 TRUNK = ("spine", "abdomen", "torso", "chest", "waist", "belly", "stomach", "thorax", "ribs", "back")
-_WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+")
-_SIDES = {"l", "r", "left", "right"}
 
 
 @dataclass(frozen=True)
@@ -60,6 +58,19 @@ def add_spine(
     Raises:
         ChainError: before anything is changed.
     """
+    wanted = spine_settings(ob, spine, target=target, subtarget=subtarget, **settings)
+    return chains.add(ob, spine.root, spine.end, **{**wanted, "name": name or "Spine"})
+
+
+def spine_settings(
+    ob: bpy.types.Object,
+    spine: Spine,
+    *,
+    target: bpy.types.Object | None = None,
+    subtarget: str = "",
+    **settings: Any,
+) -> dict[str, Any]:
+    """The settings of the chain that `add_spine` adds; it raises the same."""
     root = ob.data.bones.get(spine.root)
     if target is None and "target_space" not in settings:
         carrier = root.parent.name if root is not None and root.parent else ""
@@ -73,44 +84,34 @@ def add_spine(
         )
     space = "CUSTOM" if target is not None else "ARMATURE"
     wanted = {"solver": "FABRIK", "use_lean": True, "use_tail": spine.use_tail, "target_space": space}
-    return chains.add(
-        ob, spine.root, spine.end, name=name or "Spine", target=target, subtarget=subtarget,
-        **{**wanted, **settings},
-    )  # fmt: skip
+    return {**wanted, "target": target, "subtarget": subtarget, **settings}
 
 
-def add(ob: bpy.types.Object, preset: str) -> bpy.types.PropertyGroup:
-    """Add the chain of a preset to a character, whose bones are told by their names; nothing moves.
-
-    Raises:
-        ChainError: before anything is changed; also when the chain is there already.
-    """
-    spine = FINDERS[preset](ob)
-    for chain in ob.ik_chains:
-        if (chain.root_bone, chain.end_bone) == (spine.root, spine.end):
-            raise ChainError(
-                f"'{ob.name}' has chain '{chain.name}' from '{spine.root}' to '{spine.end}' already"
-            )
-    return add_spine(ob, spine)
-
-
-def find_spine(ob: bpy.types.Object) -> Spine:
+def find_spine(ob: bpy.types.Object, hips: Collection[str] = ()) -> Spine:
     """The spine of a character, by the names of its bones.
+
+    Args:
+        hips: bones that are known to be below the spine, where it does not begin if it can help it.
 
     Raises:
         ChainError: when no bone is named as one of a spine, or these are no spine.
     """
-    named = sorted(filter(_is_trunk, ob.data.bones), key=lambda bone: len(bone.parent_recursive))
+    trunk = (bone for bone in ob.data.bones if _is_trunk(bone) and not is_control(bone.name))
+    named = sorted(trunk, key=lambda bone: len(bone.parent_recursive))
     if not named:
         raise ChainError(f"'{ob.name}' has no bone whose name tells of a spine")
     why: ChainError | None = None
+    found: list[Spine] = []
     for bone in named:
         try:
-            return spine_at(ob, bone.name)
+            found.append(spine_at(ob, bone.name))
         except ChainError as error:
             why = why or error
-    assert why is not None
-    raise why
+    best = next((spine for spine in found if spine.root not in hips), found[0] if found else None)
+    if best is None:
+        assert why is not None
+        raise why
+    return best
 
 
 def spine_at(ob: bpy.types.Object, name: str) -> Spine:
@@ -197,7 +198,7 @@ def _neck_base(line: Sequence[bpy.types.Bone], first: int, branches: Sequence[in
 def _heads(ob: bpy.types.Object, root: bpy.types.Bone) -> tuple[str, str]:
     """A head that may lead a spine, and one that the spine carries."""
     carried = set(root.children_recursive)
-    heads = [bone for bone in ob.data.bones if "head" in _words(bone.name) and not _is_sided(bone)]
+    heads = [bone for bone in ob.data.bones if "head" in words(bone.name) and not _is_sided(bone)]
     free = [bone.name for bone in heads if bone not in carried]
     held = [bone.name for bone in heads if bone in carried]
     return free[0] if free else "", held[0] if held else ""
@@ -210,19 +211,12 @@ def _carries_limbs(bone: bpy.types.Bone) -> bool:
 def _is_trunk(bone: bpy.types.Bone) -> bool:
     if _is_sided(bone):
         return False
-    return any(word.endswith(part) for word in _words(bone.name) for part in TRUNK)
+    return any(word.endswith(part) for word in words(bone.name) for part in TRUNK)
 
 
 def _is_head_or_neck(bone: bpy.types.Bone) -> bool:
-    return not {"neck", "head"}.isdisjoint(_words(bone.name))
+    return not {"neck", "head"}.isdisjoint(words(bone.name))
 
 
 def _is_sided(bone: bpy.types.Bone) -> bool:
-    return not _SIDES.isdisjoint(_words(bone.name))
-
-
-def _words(name: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(name)}
-
-
-FINDERS = {"SPINE": find_spine}
+    return bool(side(bone.name))

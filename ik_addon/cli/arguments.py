@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-PRESETS = ("spine",)
+PRESETS = ("auto", "arms", "legs", "spine", "tails")
 EPILOG = """exit status:
   0  all done
   1  an internal fault
@@ -175,7 +175,9 @@ def _parser(program: str, file_is_open: bool) -> argparse.ArgumentParser:
     what = setup.add_mutually_exclusive_group()
     what.add_argument("--config", metavar="RIG.json", type=Path, help="rig configuration")
     what.add_argument(
-        "--preset", choices=PRESETS, help="a part of the body, whose bones are told by their names"
+        "--preset",
+        choices=PRESETS,
+        help="parts of the body, whose bones are told by their names; auto: all of them",
     )
     for name, parents, text in (
         ("setup", [common, setup, writing], "add chains"),

@@ -12,7 +12,7 @@ from typing import Any
 
 import bpy
 
-from ..blender import bake, config, contact_check, files, parts, planting, presets, ranges
+from ..blender import bake, config, contact_check, files, parts, planting, ranges, setup
 from ..blender.bake_checks import BakeError
 from ..blender.chain_bones import ChainError
 from ..core.plot_svg import residual_svg
@@ -91,17 +91,19 @@ def _setup(result: Result, options: Options) -> Tracks:
 
 
 def _add_preset(result: Result, preset: str) -> None:
-    """Add a preset to all armatures that have such a part; the others, if any, are warnings."""
-    refused = []
+    """Add the chains of a preset to all armatures that have such parts; what is left out is a warning."""
+    refused, left_out = [], []
     rigs = _armatures("")
     for ob in rigs:
         try:
-            presets.add(ob, preset)
+            report = setup.add(ob, preset)
         except ChainError as error:
             refused.append(str(error))
+        else:
+            left_out += report.left_out
     if len(refused) == len(rigs):
         raise WorkError("; ".join(refused) or f"no armature in scene '{bpy.context.scene.name}'")
-    result.warnings += refused
+    result.warnings += [*left_out, *refused]
 
 
 def _inspect(result: Result, options: Options) -> Tracks:

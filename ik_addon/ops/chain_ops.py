@@ -9,7 +9,7 @@ from bpy.props import BoolProperty, EnumProperty, StringProperty
 from ..blender import chains, paths, presets
 from ..blender.chain_bones import ChainError, resolve
 from ..blender.properties import SOLVERS, SPACES
-from .common import ChainOperator, RigOperator, named_object
+from .common import ChainOperator, RigOperator, armature_exists, named_object
 from .selection import pick
 
 PRESETS = (
@@ -76,10 +76,7 @@ with a selected object or bone beside them as its target"""
     @classmethod
     def poll(cls, context: bpy.types.Context) -> bool:
         """There is an armature to add a chain to: which one, only the properties say."""
-        if len(bpy.data.armatures):
-            return True
-        cls.poll_message_set("There is no armature to add a chain to")
-        return False
+        return armature_exists(cls)
 
     def run(self, context: bpy.types.Context) -> None:
         """Take from the selection what is not given, and add the chain."""

@@ -123,6 +123,14 @@ class ScopeOperator(ChainOperator):
         return glob.escape(ob.ik_chains[self.index(ob)].name)
 
 
+def armature_exists(operator: type[bpy.types.Operator]) -> bool:
+    """Whether the file has an armature at all, for `poll` of an operator that adds chains."""
+    if len(bpy.data.armatures):
+        return True
+    operator.poll_message_set("There is no armature to add a chain to")
+    return False
+
+
 def named_object(name: str) -> bpy.types.Object:
     """The object of this name; an override comes before the linked object that it stands for.
 

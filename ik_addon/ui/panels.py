@@ -102,6 +102,8 @@ class IKCHAIN_PT_main(ChainPanel, bpy.types.Panel):
         )
         _draw_list_buttons(buttons, ob)
         chain = active_chain(context)
+        if not len(ob.ik_chains):
+            layout.operator("ik_chain.setup", icon="ARMATURE_DATA")
         if chain is None:
             return
         layout.use_property_split = True
@@ -132,14 +134,17 @@ def _draw_list_buttons(column: Any, ob: bpy.types.Object) -> None:
 
 
 class IKCHAIN_MT_presets(bpy.types.Menu):
-    """Add the chain of a part of the body"""
+    """Add the chains of parts of the body"""
 
     bl_label = "Add from Preset"
 
     def draw(self, context: bpy.types.Context) -> None:
-        """An entry for each preset."""
+        """An entry for each part that is found by names, and for each that is selected."""
+        for item in ops.PARTS:
+            self.layout.operator("ik_chain.setup", text=item[1]).preset = item[0]
+        self.layout.separator()
         for item in ops.PRESETS[1:]:
-            self.layout.operator("ik_chain.add", text=item[1]).preset = item[0]
+            self.layout.operator("ik_chain.add", text=f"Selected {item[1]}").preset = item[0]
 
 
 class IKCHAIN_PT_result(ChainSubPanel, bpy.types.Panel):

@@ -12,11 +12,11 @@ from bone_rigs import armature, empty, head, pose, update
 from mathutils import Vector
 from rig_state import select_bones
 
-from ik_addon.blender import chains, files, presets
+from ik_addon.blender import chains, files, presets, setup
 from ik_addon.blender.chain_bones import ChainError
 from ik_addon.cli import arguments
 from ik_addon.cli.work import work
-from ik_addon.ops import chain_ops
+from ik_addon.ops import chain_ops, setup_op
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -248,20 +248,23 @@ def test_spines_of_characters_made_by_others(file: str, shared_data: Path) -> No
     ob = next(ob for ob in bpy.data.objects if ob.type == "ARMATURE")
     bpy.context.scene.frame_set(7)
     before = pose(ob)
-    chain = presets.add(ob, "SPINE")
+    assert setup.add(ob, "SPINE").chains == ["Spine"]
+    (chain,) = ob.ik_chains
     assert (chain.root_bone, chain.end_bone) == REAL[file]
     bpy.context.scene.frame_set(7)
     size = np.abs(before[:, :3, 3]).max()
     assert np.abs(pose(ob)[:, :3, :3] - before[:, :3, :3]).max() <= 1e-4
     assert np.abs(pose(ob)[:, :3, 3] - before[:, :3, 3]).max() <= 1e-5 * size
     assert chain.status == "OK"
-    with pytest.raises(ChainError, match="has chain 'Spine' from"):
-        presets.add(ob, "SPINE")
+    with pytest.raises(ChainError, match="nothing to add: Spine: the chain is there already"):
+        setup.add(ob, "SPINE")
 
 
 def test_presets_have_the_same_names_everywhere() -> None:
-    assert [preset.upper() for preset in arguments.PRESETS] == list(presets.FINDERS)
-    assert [item[0] for item in chain_ops.PRESETS] == ["NONE", *presets.FINDERS]
+    known = [setup.AUTO, *setup.PARTS]
+    assert [preset.upper() for preset in arguments.PRESETS] == known
+    assert [item[0] for item in setup_op.PARTS] == known
+    assert {item[0] for item in chain_ops.PRESETS} <= {"NONE", *known}
 
 
 @pytest.fixture
@@ -287,7 +290,7 @@ def test_setup_adds_a_preset_by_name(do: Callable[..., Any], tmp_path: Path) -> 
     assert bpy.data.objects["Figure"].ik_chains[0].use_lean
     again = do("setup", result.output, "--preset", "spine", "--in-place")
     assert again.status == 2
-    assert "has chain 'Spine' from 'spine' to 'neck' already" in again.error
+    assert "nothing to add: Spine: the chain is there already" in again.error
 
 
 @pytest.mark.parametrize("more", [[], ["--config", "rig.json", "--preset", "spine"], ["--preset", "wings"]])

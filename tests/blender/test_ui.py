@@ -119,7 +119,7 @@ def test_without_chains_only_the_list_is_shown() -> None:
     bare = make_rig("Bare")
     assert [panel for panel in SECTIONS if panel.poll(context_of(bare))] == [panels.IKCHAIN_PT_main]
     operators = [args[0] for name, args, _ in draw(panels.IKCHAIN_PT_main, bare).calls if name == "operator"]
-    assert operators == ["ik_chain.add", "ik_chain.remove"]
+    assert operators == ["ik_chain.add", "ik_chain.remove", "ik_chain.setup"]
 
 
 @pytest.mark.parametrize(
@@ -431,7 +431,12 @@ def test_the_list_has_a_menu_of_presets(rig: bpy.types.Object) -> None:
     menu = Layout()
     panels.IKCHAIN_MT_presets.draw(SimpleNamespace(layout=menu), context_of(rig))
     assert [(name, text, button.preset) for name, text, button in buttons] == [
-        ("ik_chain.add", "Spine", "SPINE")
+        ("ik_chain.setup", "All Limbs", "AUTO"),
+        ("ik_chain.setup", "Arms", "ARMS"),
+        ("ik_chain.setup", "Legs", "LEGS"),
+        ("ik_chain.setup", "Spine", "SPINE"),
+        ("ik_chain.setup", "Tails", "TAILS"),
+        ("ik_chain.add", "Selected Spine", "SPINE"),
     ]
 
 

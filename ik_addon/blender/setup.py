@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Set a character up: find its limbs by the names of its bones and add their chains; nothing moves.
+
+Feet stand in the world. Hands are in the character's space. A tail goes with the bone that it hangs on,
+and so does a spine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import bpy
+
+from ..core.body import ARMS, LEGS, TAILS, Found, LeftOut, Limb, RestBone
+from ..core.bone_names import is_layer
+from ..core.limb_finder import find_limbs
+from . import chains, presets
+from .chain_bones import ChainError
+from .obstacles import obstacles
+
+SPINE, AUTO = "SPINE", "AUTO"
+# What each part is, for sentences.
+PARTS = {ARMS: "arms", LEGS: "legs", SPINE: "a spine", TAILS: "a tail"}
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A chain that is going to be added."""
+
+    root: str
+    end: str
+    settings: dict[str, Any]
+
+
+@dataclass
+class Plan:
+    """What a setup is going to add.
+
+    Attributes:
+        wanted: the chains.
+        left_out: limbs that seem to be there, and why they are left out.
+        missing: of which parts of a body no bone tells, a sentence each.
+    """
+
+    wanted: list[Wanted] = field(default_factory=list)
+    left_out: list[LeftOut] = field(default_factory=list)
+    missing: list[str] = field(default_factory=list)
+
+    def reasons(self) -> list[str]:
+        """Why limbs are left out; those for the same reason stand together."""
+        groups: dict[str, list[str]] = {}
+        for item in self.left_out:
+            groups.setdefault(item.reason, []).append(item.name)
+        return [f"{', '.join(names)}: {reason}" for reason, names in groups.items()]
+
+
+@dataclass(frozen=True)
+class Report:
+    """What a setup has done.
+
+    Attributes:
+        chains: names of the chains that were added.
+        left_out: what was not, and why, a sentence each.
+    """
+
+    chains: list[str]
+    left_out: list[str]
+
+
+def add(ob: bpy.types.Object, preset: str = AUTO) -> Report:
+    """Add the chains of a character's limbs.
+
+    Args:
+        preset: AUTO, all that is found; or one of `PARTS`.
+
+    Raises:
+        ChainError: before anything is changed, when there is nothing to add.
+    """
+    wanted = plan(ob, preset)
+    added = [chains.add(ob, chain.root, chain.end, **chain.settings).name for chain in wanted.wanted]
+    return Report(added, [*(f"'{ob.name}': {text}" for text in wanted.reasons()), *wanted.missing])
+
+
+def plan(ob: bpy.types.Object, preset: str = AUTO) -> Plan:
+    """What `add` would add. It changes nothing, and raises the same."""
+    if ob.type != "ARMATURE":
+        raise ChainError(f"{ob.name} is not an armature")
+    if not ob.is_editable:
+        raise ChainError(f"'{ob.name}' is linked: make a library override to edit its chains")
+    parts = set(PARTS) if preset == AUTO else {preset}
+    in_the_way = _in_the_way(ob)
+    body = find_limbs(_rest_bones(ob, in_the_way))
+    found = Plan()
+    if SPINE in parts:
+        _plan_spine(ob, found, body, in_the_way)
+    _plan_limbs(ob, found, body, parts)
+    if found.wanted:
+        return found
+    if found.left_out:
+        raise ChainError(f"'{ob.name}': nothing to add: {'; '.join(found.reasons())}")
+    if preset == SPINE:
+        raise ChainError(found.missing[0])
+    names = [name for part, name in PARTS.items() if part in parts]
+    told = f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
+    raise ChainError(f"'{ob.name}' has no bones whose names tell of {told}")
+
+
+def _plan_spine(ob: bpy.types.Object, found: Plan, body: Found, in_the_way: Mapping[str, str]) -> None:
+    try:
+        spine = presets.find_spine(ob, _carriers_of_legs(ob, body))
+    except ChainError as error:
+        found.missing.append(str(error))
+        return
+    end = ob.data.bones[spine.end]
+    path = [end.name, *(bone.name for bone in end.parent_recursive)]
+    turned = path[not spine.use_tail : path.index(spine.root) + 1]
+    reason = next((in_the_way[name] for name in turned if name in in_the_way), "")
+    if len(turned) < 2:
+        reason = f"'{spine.root}' alone leads to the neck, and one bone does not bend"
+    if reason:
+        found.left_out.append(LeftOut(SPINE, "Spine", reason))
+        return
+    try:
+        settings = presets.spine_settings(ob, spine)
+    except ChainError as error:
+        found.left_out.append(LeftOut(SPINE, "Spine", str(error)))
+        return
+    _want(ob, found, SPINE, Wanted(spine.root, spine.end, {**settings, "name": "Spine"}))
+
+
+def _carriers_of_legs(ob: bpy.types.Object, body: Found) -> set[str]:
+    """The bones above the legs: a spine that turned them would turn the hips."""
+    carriers: set[str] = set()
+    for limb in body.limbs:
+        if limb.part == LEGS and not limb.in_front:
+            carriers.update(bone.name for bone in ob.data.bones[limb.turned[0]].parent_recursive)
+    return carriers
+
+
+def _plan_limbs(ob: bpy.types.Object, found: Plan, body: Found, parts: Collection[str]) -> None:
+    for limb in body.limbs:
+        if limb.part in parts:
+            end = limb.end or limb.turned[-1]
+            _want(ob, found, limb.part, Wanted(limb.turned[0], end, _settings(ob, limb)))
+    found.left_out += [item for item in body.left_out if item.part in parts]
+    there = {limb.part for limb in body.limbs} | {item.part for item in body.left_out}
+    if body.on_four_feet:
+        there.add(ARMS)
+    # A body without a tail is as usual as one with it.
+    absent = [PARTS[part] for part in (ARMS, LEGS) if part in parts and part not in there]
+    if absent:
+        found.missing.append(f"'{ob.name}' has no bones whose names tell of {' or '.join(absent)}")
+
+
+def _want(ob: bpy.types.Object, found: Plan, part: str, wanted: Wanted) -> None:
+    """Plan a chain, or say why not."""
+    name = wanted.settings["name"]
+    try:
+        turned = chains.check(ob, wanted.root, wanted.end, **wanted.settings)
+    except ChainError as error:
+        reason = str(error).removeprefix(f"{ob.name}: chain '{name}': ")
+        found.left_out.append(LeftOut(part, name, reason))
+        return
+    there = [chain.name for chain in chains.that_turn(ob, turned)]
+    if not there:
+        found.wanted.append(wanted)
+    elif name in there:
+        found.left_out.append(LeftOut(part, name, "the chain is there already"))
+    else:
+        found.left_out.append(LeftOut(part, name, f"chain '{there[0]}' turns its bones already"))
+
+
+def _settings(ob: bpy.types.Object, limb: Limb) -> dict[str, Any]:
+    """The settings of the chain of a limb.
+
+    Rotation stays off: the hand or foot keeps what FK does with it until the animator asks for more.
+    """
+    settings: dict[str, Any] = {"name": limb.name, "solver": limb.solver, "use_tail": not limb.end}
+    if limb.limb_mode:
+        settings["limb_mode"] = limb.limb_mode
+    if limb.part == TAILS and limb.carrier:
+        return {**settings, "target_space": "CUSTOM", "target": ob, "subtarget": limb.carrier}
+    return {**settings, "target_space": "WORLD" if limb.part == LEGS else "ARMATURE"}
+
+
+def _in_the_way(ob: bpy.types.Object) -> dict[str, str]:
+    """The bones that no chain can turn now, with the reason.
+
+    What a rig's own controls pose is not to be freed: those of a generated rig are many.
+    """
+    found = obstacles(ob)
+    follows = "these bones follow the controls of the rig: animate those, or add a chain to them"
+    return {name: follows if is_layer(name) else reason for name, reason in found.items()}
+
+
+def _rest_bones(ob: bpy.types.Object, in_the_way: Mapping[str, str]) -> Iterator[RestBone]:
+    for bone in ob.data.bones:
+        yield RestBone(
+            bone.name,
+            bone.parent.name if bone.parent else "",
+            tuple(bone.head_local),
+            tuple(bone.tail_local),
+            bone.use_connect,
+            bone.use_deform,
+            in_the_way.get(bone.name, ""),
+        )

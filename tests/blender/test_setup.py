@@ -1,0 +1,694 @@
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A character is set up in one step: made by others, by Rigify, or for one test. Nothing moves."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import bpy
+import numpy as np
+import pytest
+from bone_rigs import armature, empty, head, poses, tail, update, world
+from rig_state import NOISE, differences, dump, pose_difference, select_bones
+from rig_state import pose as pose_by_bone
+
+from ik_addon.blender import chains, files, setup
+from ik_addon.blender.chain_bones import ChainError
+from ik_addon.cli import arguments
+from ik_addon.cli.work import work
+
+pytestmark = pytest.mark.usefixtures("fresh")
+
+# Of a limb's length. Blender's float32 poses; a joint of a limb that is straight moves by the root of that.
+ROUNDING, STRAIGHT = 4e-6, 4e-4
+
+# A body with both arms and legs, a spine and a tail.
+SIDES = (("L", 1.0), ("R", -1.0))
+BODY = (
+    ("hips", "", (0.0, 0.0, 1.0), (0.0, 0.0, 1.1)),
+    ("spine", "hips", (0.0, 0.0, 1.1), (0.0, 0.03, 1.3)),
+    ("chest", "spine", (0.0, 0.03, 1.3), (0.0, 0.0, 1.5)),
+    ("neck", "chest", (0.0, 0.0, 1.5), (0.0, 0.0, 1.6)),
+    ("tail", "hips", (0.0, 0.1, 1.0), (0.0, 0.3, 0.95)),
+    ("tail.001", "tail", (0.0, 0.3, 0.95), (0.0, 0.5, 0.95)),
+    ("tail.002", "tail.001", (0.0, 0.5, 0.95), (0.0, 0.7, 1.0)),
+)
+LIMBS = (
+    ("upper_arm", "chest", (0.2, 0.0, 1.45), (0.45, 0.05, 1.4)),
+    ("forearm", "upper_arm", (0.45, 0.05, 1.4), (0.7, 0.0, 1.35)),
+    ("hand", "forearm", (0.7, 0.0, 1.35), (0.8, 0.0, 1.35)),
+    ("thigh", "hips", (0.1, 0.0, 0.95), (0.1, -0.05, 0.5)),
+    ("shin", "thigh", (0.1, -0.05, 0.5), (0.1, 0.0, 0.08)),
+    ("foot", "shin", (0.1, 0.0, 0.08), (0.1, -0.15, 0.03)),
+)
+ALL = {"Spine", "Arm.L", "Arm.R", "Leg.L", "Leg.R", "Tail"}
+
+
+def figure(name: str = "Figure", left_out: tuple[str, ...] = ()) -> bpy.types.Object:
+    """The body; `left_out` are bones that it has not."""
+    bones = list(BODY)
+    for side, mirror in SIDES:
+        for bone, parent, start, stop in LIMBS:
+            above = parent if parent in ("chest", "hips") else f"{parent}.{side}"
+            points = ((mirror * x, y, z) for x, y, z in (start, stop))
+            bones.append((f"{bone}.{side}", above, *points))
+    return armature(name, [bone for bone in bones if bone[0] not in left_out])
+
+
+def by_name(ob: bpy.types.Object) -> dict[str, tuple[str, str, str, bool, str]]:
+    """Root, end, solver, use_tail and target space of the chains."""
+    return {c.name: (c.root_bone, c.end_bone, c.solver, c.use_tail, c.target_space) for c in ob.ik_chains}
+
+
+def limb_joints(ob: bpy.types.Object, chain: Any) -> np.ndarray:
+    """World positions of the joints of a chain, the tip last."""
+    bone = ob.data.bones[chain.end_bone]
+    path = [bone.name]
+    while path[0] != chain.root_bone:
+        bone = bone.parent
+        path.insert(0, bone.name)
+    tip = tail(ob, path[-1]) if chain.use_tail else head(ob, path[-1])
+    heads = path if chain.use_tail else path[:-1]
+    return np.array([*(head(ob, name) for name in heads), tip])
+
+
+def assert_set_up_in_place(ob: bpy.types.Object, before: dict[str, Any]) -> None:
+    """All chains have their tips on their targets, and no joint has moved."""
+    update()
+    for chain in ob.ik_chains:
+        assert (chain.status, chain.message) == ("OK", ""), chain.name
+        joints = limb_joints(ob, chain)
+        was = np.array([np.array(before[name])[:3, 3] for name in path_of_chain(ob, chain)])
+        length = np.linalg.norm(np.diff(joints, axis=0), axis=1).sum()
+        straight = np.linalg.norm(joints[-1] - joints[0]) > 0.999 * length
+        moved = np.linalg.norm(joints[: len(was)] - was, axis=1).max()
+        assert moved <= (STRAIGHT if straight else 20.0 * ROUNDING) * length, chain.name
+        assert chain.residual <= ROUNDING * length, chain.name
+
+
+def path_of_chain(ob: bpy.types.Object, chain: Any) -> list[str]:
+    names = [chain.end_bone, *(bone.name for bone in ob.data.bones[chain.end_bone].parent_recursive)]
+    return names[: names.index(chain.root_bone) + 1][::-1]
+
+
+# What is added
+
+
+def test_all_limbs_of_a_body() -> None:
+    ob = figure()
+    before = pose_by_bone(ob)
+    assert bpy.ops.ik_chain.setup(object="Figure") == {"FINISHED"}
+    assert by_name(ob) == {
+        "Spine": ("spine", "neck", "FABRIK", False, "CUSTOM"),
+        "Arm.L": ("upper_arm.L", "hand.L", "TWO_BONE", False, "ARMATURE"),
+        "Arm.R": ("upper_arm.R", "hand.R", "TWO_BONE", False, "ARMATURE"),
+        "Leg.L": ("thigh.L", "foot.L", "TWO_BONE", False, "WORLD"),
+        "Leg.R": ("thigh.R", "foot.R", "TWO_BONE", False, "WORLD"),
+        "Tail": ("tail", "tail.002", "FABRIK", False, "CUSTOM"),
+    }
+    for name in ("Spine", "Tail"):
+        assert (ob.ik_chains[name].target, ob.ik_chains[name].subtarget) == (ob, "hips")
+    assert not any(chain.use_rotation for chain in ob.ik_chains)
+    assert_set_up_in_place(ob, before)
+    assert pose_difference(pose_by_bone(ob), before) < 1e-5
+
+
+@pytest.mark.parametrize(
+    ("preset", "names"),
+    [
+        ("ARMS", {"Arm.L", "Arm.R"}),
+        ("LEGS", {"Leg.L", "Leg.R"}),
+        ("SPINE", {"Spine"}),
+        ("TAILS", {"Tail"}),
+        ("AUTO", ALL),
+    ],
+)
+def test_parts_alone(preset: str, names: set[str]) -> None:
+    ob = figure()
+    assert bpy.ops.ik_chain.setup(object="Figure", preset=preset) == {"FINISHED"}
+    assert set(ob.ik_chains.keys()) == names
+    if preset not in ("SPINE", "AUTO"):
+        bpy.ops.ik_chain.setup(object="Figure")
+        assert set(ob.ik_chains.keys()) == ALL
+
+
+def test_feet_stay_in_the_world_hands_with_the_character_and_the_tail_with_the_hips() -> None:
+    ob = figure()
+    bpy.ops.ik_chain.setup(object="Figure")
+    update()
+    hand, foot, tip = head(ob, "hand.L"), head(ob, "foot.L"), head(ob, "tail.002")
+    ob.location = (0.05, -0.04, -0.1)
+    update()
+    assert np.linalg.norm(head(ob, "foot.L") - foot) < 1e-5
+    assert np.linalg.norm(head(ob, "hand.L") - hand - ob.location) < 1e-5
+    assert np.linalg.norm(head(ob, "tail.002") - tip - ob.location) < 1e-5
+    ob.pose.bones["hips"].location = (0.05, 0.02, 0.05)
+    update()
+    assert np.linalg.norm(head(ob, "foot.R") - foot * (-1, 1, 1)) < 1e-5
+    assert np.linalg.norm(head(ob, "hand.L") - hand - ob.location) < 1e-5
+    assert np.linalg.norm(head(ob, "tail.002") - tip - ob.location) > 0.05
+
+
+def test_whatever_is_posed_and_wherever_the_character_is() -> None:
+    ob = figure()
+    parent = empty("Cart", (3.0, -2.0, 1.0))
+    parent.rotation_euler, parent.scale = (0.3, 0.2, 1.0), (2.0, 2.0, 2.0)
+    ob.parent = parent
+    ob.rotation_euler, ob.location = (0.5, -0.2, 0.1), (0.3, 0.1, 0.0)
+    random = np.random.default_rng(5)
+    for bone in ob.pose.bones:
+        bone.rotation_quaternion = (1.0, *random.uniform(-0.15, 0.15, 3))
+    update()
+    before = pose_by_bone(ob)
+    bpy.ops.ik_chain.setup(object="Figure")
+    assert len(ob.ik_chains) == 6
+    assert_set_up_in_place(ob, before)
+
+
+def test_on_the_frame_of_the_setup_an_animation_stays_as_it_is() -> None:
+    ob = figure()
+    for frame, angle in ((1, -0.3), (20, 0.3)):
+        for name in ("thigh.L", "upper_arm.R", "spine", "tail"):
+            ob.pose.bones[name].rotation_quaternion = (1.0, angle, 0.2 * angle, 0.0)
+            ob.pose.bones[name].keyframe_insert("rotation_quaternion", frame=frame)
+    fk = poses(ob, [1, 8, 20])
+    bpy.context.scene.frame_set(8)
+    bpy.ops.ik_chain.setup(object="Figure")
+    now = poses(ob, [1, 8, 20])
+    assert np.abs(now[1] - fk[1]).max() < 1e-5
+    foot = list(ob.pose.bones.keys()).index("foot.L")
+    assert np.linalg.norm(now[0, foot, :3, 3] - fk[1, foot, :3, 3]) < 1e-5, "the foot stays in the world"
+    for chain in ob.ik_chains:
+        chain.influence = 0.0
+    assert np.array_equal(poses(ob, [1, 8, 20]), fk), "FK is still there"
+
+
+def test_a_chain_that_is_there_is_kept() -> None:
+    ob = figure()
+    chains.add(ob, "thigh.L", "foot.L", name="my leg", use_tail=False)
+    report = setup.add(ob)
+    assert set(ob.ik_chains.keys()) == {"my leg", *ALL - {"Leg.L"}}
+    assert report.left_out == ["'Figure': Leg.L: chain 'my leg' turns its bones already"]
+
+
+def test_a_second_setup_adds_nothing() -> None:
+    ob = figure()
+    bpy.ops.ik_chain.setup(object="Figure")
+    before = dump()
+    with pytest.raises(
+        RuntimeError, match=r"Spine, Arm\.L, Arm\.R, Leg\.L, Leg\.R, Tail: the chain is there"
+    ):
+        bpy.ops.ik_chain.setup(object="Figure")
+    assert differences(before, dump()) == []
+    assert len(ob.ik_chains) == 6
+
+
+def test_a_name_that_another_chain_has_is_not_taken() -> None:
+    ob = figure()
+    chains.add(ob, "hips", "hips", name="Leg.L", solver="AIM")
+    setup.add(ob, "LEGS")
+    assert ob.ik_chains["Leg.L"].solver == "AIM"
+    roots = {chain.root_bone: chain.name for chain in ob.ik_chains}
+    assert roots["thigh.L"] not in ("Leg.L", "") and roots["thigh.R"] == "Leg.R"
+
+
+# What is left out
+
+
+def reasons(ob: bpy.types.Object, preset: str = "AUTO") -> str:
+    return "\n".join(setup.plan(ob, preset).reasons())
+
+
+def test_limbs_that_something_else_poses_are_left_out() -> None:
+    ob = figure()
+    ob.pose.bones["shin.L"].constraints.new("IK").target = empty("Goal")
+    ob.pose.bones["shin.L"].constraints["IK"].chain_count = 2
+    ob.pose.bones["hand.R"].constraints.new("COPY_ROTATION").target = empty("Wrist")
+    ob.pose.bones["forearm.L"].rotation_mode = "XYZ"
+    ob.pose.bones["forearm.L"].driver_add("rotation_euler", 0).driver.expression = "0.1"
+    report = setup.add(ob)
+    assert set(ob.ik_chains.keys()) == ALL - {"Leg.L", "Arm.L"}, "the hand itself does not turn"
+    assert report.left_out == [
+        "'Figure': Arm.L: the rotation of bone 'forearm.L' has a driver, which acts after the chain",
+        "'Figure': Leg.L: the constraint 'IK' of bone 'shin.L' turns bone 'thigh.L' after the chain; mute it",
+    ]
+    ob.pose.bones["shin.L"].constraints["IK"].mute = True
+    assert setup.add(ob).chains == ["Leg.L"]
+
+
+def test_limits_that_chains_keep_are_no_obstacle() -> None:
+    ob = figure()
+    for name in ("shin.L", "shin.R"):
+        ob.pose.bones[name].use_ik_limit_x = True
+        ob.pose.bones[name].ik_min_x, ob.pose.bones[name].ik_max_x = -2.5, 2.5
+        ob.pose.bones[name].constraints.new("LIMIT_ROTATION").owner_space = "LOCAL"
+    assert set(setup.add(ob).chains) == ALL
+
+
+def test_a_missing_part_is_told() -> None:
+    ob = figure(left_out=("upper_arm.L", "upper_arm.R", "tail", "tail.001", "tail.002", "spine", "chest"))
+    report = setup.add(ob)
+    assert set(ob.ik_chains.keys()) == {"Leg.L", "Leg.R"}
+    assert report.left_out == [
+        "'Figure' has no bone whose name tells of a spine",
+        "'Figure' has no bones whose names tell of arms",
+    ]
+
+
+def test_a_spine_of_one_bone_is_left_out() -> None:
+    ob = figure(left_out=("spine",))
+    assert "Spine: 'chest' alone leads to the neck" in reasons(ob)
+
+
+def test_a_spine_does_not_begin_below_the_legs() -> None:
+    """The root is called a spine, too, and carries the hips: as Rigify's horse."""
+    bones = [("spine.root", "", (0, 0, 0.9), (0, 0, 1.0))]
+    bones += [(n, p or "spine.root", h, t) for n, p, h, t in BODY[:4]]
+    for side, mirror in SIDES:
+        for bone, parent, *points in LIMBS[3:]:
+            above = parent if parent == "hips" else f"{parent}.{side}"
+            bones.append((f"{bone}.{side}", above, *((mirror * x, y, z) for x, y, z in points)))
+        bones.append((f"shoulder.{side}", "chest", (0.1 * mirror, 0, 1.45), (0.2 * mirror, 0, 1.45)))
+    ob = armature("Figure", bones)
+    setup.add(ob, "SPINE")
+    assert by_name(ob)["Spine"][:2] == ("spine", "neck")
+
+
+def test_controls_are_no_spine() -> None:
+    controls = [("body_ctrl", "", (0, 0, 0), (0, 0, 1))]
+    for i, name in enumerate(("spine", "chest", "neck")):
+        parent = "body_ctrl" if i == 0 else controls[-1][0]
+        controls.append((f"{name}_ctrl", parent, (0, 0, 1.0 + 0.1 * i), (0, 0, 1.1 + 0.1 * i)))
+    ob = armature("Figure", [*controls, *((n, p or "body_ctrl", h, t) for n, p, h, t in BODY)])
+    setup.add(ob, "SPINE")
+    assert by_name(ob)["Spine"][:2] == ("spine", "neck")
+
+
+def test_a_linked_character_is_refused(tmp_path: Path) -> None:
+    figure()
+    library = str(tmp_path / "library.blend")
+    bpy.ops.wm.save_as_mainfile(filepath=library)
+    bpy.ops.wm.read_factory_settings(use_empty=True)
+    with bpy.data.libraries.load(library, link=True) as (_, to):
+        to.objects = ["Figure"]
+    ob = bpy.data.objects["Figure"]
+    bpy.context.scene.collection.objects.link(ob)
+    with pytest.raises(ChainError, match="'Figure' is linked: make a library override"):
+        setup.add(ob)
+    assert "is linked" in refusal(object="Figure")
+
+
+def refusal(**properties: Any) -> str:
+    before = dump()
+    with pytest.raises(RuntimeError) as caught:
+        bpy.ops.ik_chain.setup(**properties)
+    assert dump() == before
+    return str(caught.value)
+
+
+REFUSALS: dict[str, tuple[Callable[[], Any], dict[str, Any], str]] = {
+    "a prop": (
+        lambda: armature("Prop", [("lid", "", (0, 0, 0), (0, 0, 1)), ("hinge", "lid", (0, 0, 1), (0, 0, 2))]),
+        {"object": "Prop"},
+        "'Prop' has no bones whose names tell of arms, legs, a spine or a tail",
+    ),
+    "no tail": (
+        lambda: figure(left_out=("tail", "tail.001", "tail.002")),
+        {"object": "Figure", "preset": "TAILS"},
+        "'Figure' has no bones whose names tell of a tail",
+    ),
+    "no spine": (
+        lambda: figure(left_out=("spine", "chest")),
+        {"object": "Figure", "preset": "SPINE"},
+        "'Figure' has no bone whose name tells of a spine",
+    ),
+    "no bones": (lambda: armature("Empty", []), {"object": "Empty"}, "'Empty' has no bones whose names tell"),
+    "no armature": (
+        lambda: (figure(), empty("Door")),
+        {"object": "Door"},
+        "'Door' is not an armature object",
+    ),
+    "no object": (figure, {"object": "Nobody"}, "There is no object 'Nobody'"),
+    "all left out": (
+        lambda: figure(left_out=("hand.L", "hand.R")),
+        {"object": "Figure", "preset": "ARMS"},
+        "nothing to add: Arm.L, Arm.R: no bone at the end is named as a hand",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", REFUSALS)
+def test_a_refusal_says_why_and_changes_nothing(case: str) -> None:
+    make, properties, words = REFUSALS[case]
+    make()
+    assert words in refusal(**properties)
+
+
+def test_nothing_to_work_on() -> None:
+    with pytest.raises(RuntimeError, match="no armature to add a chain to"):
+        bpy.ops.ik_chain.setup()
+
+
+# The operator
+
+
+def test_the_active_object_or_that_of_the_context() -> None:
+    ob, other = figure(), figure("Other")
+    bpy.context.view_layer.objects.active = ob
+    assert bpy.ops.ik_chain.setup() == {"FINISHED"}
+    assert (len(ob.ik_chains), len(other.ik_chains)) == (6, 0)
+    with bpy.context.temp_override(object=other):
+        assert bpy.ops.ik_chain.setup() == {"FINISHED"}
+    assert len(other.ik_chains) == 6
+
+
+def test_in_pose_mode_hidden_and_without_selection() -> None:
+    ob = figure()
+    select_bones(ob, ["hand.L"])
+    assert bpy.ops.ik_chain.setup(preset="LEGS") == {"FINISHED"}
+    bpy.ops.object.mode_set(mode="OBJECT")
+    bpy.context.view_layer.objects.active = None
+    ob.hide_set(True)
+    assert bpy.ops.ik_chain.setup(object="Figure", preset="ARMS") == {"FINISHED"}
+    assert set(ob.ik_chains.keys()) == {"Leg.L", "Leg.R", "Arm.L", "Arm.R"}
+
+
+def test_it_tells_what_it_added_and_what_not(capfd: pytest.CaptureFixture) -> None:
+    figure(left_out=("hand.R",))
+    bpy.ops.ik_chain.setup(object="Figure", preset="ARMS")
+    told = capfd.readouterr().out
+    assert "Info: Added 1 chain: Arm.L" in told
+    assert "Warning: 'Figure': Arm.R: no bone at the end is named as a hand" in told
+
+
+def test_undo_and_redo_are_one_step() -> None:
+    figure()
+    before, pose_before = dump(), pose_by_bone(bpy.data.objects["Figure"])
+    bpy.ops.ed.undo_push(message="before")
+    assert bpy.ops.ik_chain.setup("EXEC_DEFAULT", True, object="Figure") == {"FINISHED"}
+    after = dump()
+    assert len(bpy.data.objects["Figure"].ik_chains) == 6
+    for _ in range(2):
+        bpy.ops.ed.undo()
+        assert differences(before, dump()) == []
+        assert pose_difference(pose_by_bone(bpy.data.objects["Figure"]), pose_before) < NOISE
+        bpy.ops.ed.redo()
+        assert differences(after, dump()) == []
+
+
+def test_the_preset_is_not_remembered() -> None:
+    figure()
+    bpy.ops.ik_chain.setup(object="Figure", preset="TAILS")
+    bpy.ops.ik_chain.setup(object="Figure")
+    assert len(bpy.data.objects["Figure"].ik_chains) == 6
+
+
+# Characters made by others. Which bones are their limbs was read off their hierarchies by hand.
+
+Limbs = dict[str, tuple[str, str, str]]
+
+
+def two_bone(name: str, root: str, end: str, *sides: str) -> Limbs:
+    """A limb of two bones on both sides: the words for left and right stand for {}."""
+    return {
+        f"{name}.{letter}": (root.format(side), end.format(side), "TWO_BONE")
+        for letter, side in zip("LR", sides, strict=True)
+    }
+
+
+KAYKIT = {
+    "Spine": ("spine", "head", "FABRIK"),
+    **two_bone("Arm", "upperarm.{}", "wrist.{}", "l", "r"),
+    **two_bone("Leg", "upperleg.{}", "foot.{}", "l", "r"),
+}
+MOTION = {
+    **two_bone("Arm", "{}Arm", "{}Hand", "Left", "Right"),
+    **two_bone("Leg", "{}UpLeg", "{}Foot", "Left", "Right"),
+}
+VRM = {
+    "Spine": ("spine", "neck", "FABRIK"),
+    **two_bone("Arm", "upper_arm.{}", "hand.{}", "L", "R"),
+    **two_bone("Leg", "upper_leg.{}", "foot.{}", "L", "R"),
+}
+REAL: dict[str, Limbs] = {
+    "bvh_cmu/02_01.bvh": {"Spine": ("LowerBack", "Neck", "FABRIK"), **MOTION},
+    "bvh_cmu/cmu_12_01_walk.bvh": {"Spine": ("LowerBack", "Neck", "FABRIK"), **MOTION},
+    "bvh_cmu/jumping_jacks.bvh": {
+        "Spine": ("lowerback", "Neck", "FABRIK"),
+        **two_bone("Arm", "{}Shoulder", "{}Wrist", "Left", "Right"),
+        **two_bone("Leg", "{}Hip", "{}Ankle", "Left", "Right"),
+    },
+    "bvh_fair1/dab.bvh": {"Spine": ("Spine", "Neck", "FABRIK"), **MOTION},
+    "fox/Fox.glb": {
+        "Spine": ("b_Spine01_02", "b_Neck_04", "FABRIK"),
+        "Foreleg.L": ("b_LeftUpperArm_09", "b_LeftHand_011", "TWO_BONE"),
+        "Foreleg.R": ("b_RightUpperArm_06", "b_RightHand_08", "TWO_BONE"),
+        "Hindleg.L": ("b_LeftLeg01_015", "b_LeftFoot02_018", "THREE_BONE"),
+        "Hindleg.R": ("b_RightLeg01_019", "b_RightFoot02_022", "THREE_BONE"),
+        "Tail": ("b_Tail01_012", "b_Tail03_014", "FABRIK"),
+    },
+    "godot_player/player.glb": {
+        "Spine": ("waist", "neck", "FABRIK"),
+        **two_bone("Leg", "{}-thigh", "{}-foot", "l", "r"),
+    },
+    "kaykit/Med_General.glb": KAYKIT,
+    "kaykit/manny_med_mod.gltf": KAYKIT,
+    "mannequiny/mannequiny.glb": {
+        "Spine": ("spine_01", "neck_01", "FABRIK"),
+        **two_bone("Arm", "upperarm.{}", "hand.{}", "l", "r"),
+        **two_bone("Leg", "thigh.{}", "foot.{}", "l", "r"),
+    },
+    "quaternius_glb/Apatosaurus.glb": {
+        "Spine": ("Torso", "Neck", "FABRIK"),
+        "Tail": ("Tail1", "Tail5", "FABRIK"),
+    },
+    "quaternius_glb/Snake.glb": {"Tail": ("Tail", "Tail3", "FABRIK")},
+    "quaternius_blend/Snake.blend": {"Tail": ("Tail", "Tail3", "FABRIK")},
+    "quaternius_blend/Horse.blend": {"Tail": ("Tail1", "Tail4", "FABRIK")},
+    "robot_expressive/RobotExpressive.blend": {
+        "Spine": ("Abdomen", "Neck", "FABRIK"),
+        **two_bone("Arm", "UpperArm.{}", "Palm1.{}", "L", "R"),
+    },
+    "vrm_addon_blend/armature_transform.blend": VRM,
+    "vrm_addon_blend/blender_2_40_to_2_93_unknown_constraint.blend": VRM,
+    "vrm_addon_blend/hips_translation.blend": VRM,
+    "vrm_addon_blend/multi_root_armature_vrm1.blend": VRM,
+    "vrm_addon_blend/rest_a_pose_t_position_pose.blend": VRM,
+}
+# Their limbs that cannot be solved, and a word of the reason.
+NOT_SOLVED = {
+    "godot_player/player.glb": {"Arm.L": "named as a hand", "Arm.R": "named as a hand"},
+    "quaternius_glb/Apatosaurus.glb": dict.fromkeys(
+        ("Foreleg.L", "Foreleg.R", "Hindleg.L", "Hindleg.R"), "named as a foot"
+    ),
+    "quaternius_blend/Horse.blend": dict.fromkeys(
+        ("Foreleg.L", "Foreleg.R", "Hindleg.L", "Hindleg.R"), "the constraint 'IK'"
+    ),
+    "robot_expressive/RobotExpressive.blend": dict.fromkeys(("Leg.L", "Leg.R"), "the constraint 'IK'"),
+    "quaternius_blend/Snake.blend": {"Spine": "one bone does not bend"},
+    "quaternius_glb/Snake.glb": {"Spine": "one bone does not bend"},
+}
+
+
+@pytest.mark.parametrize("file", REAL)
+def test_characters_made_by_others(file: str, shared_data: Path) -> None:
+    files.load(shared_data / file)
+    (ob,) = (ob for ob in bpy.data.objects if ob.type == "ARMATURE")
+    bpy.context.scene.frame_set(bpy.context.scene.frame_start + 5)
+    before = pose_by_bone(ob)
+    left_out = {item.name: item.reason for item in setup.plan(ob).left_out}
+    bpy.ops.ik_chain.setup(object=ob.name)
+    assert {name: chain[:3] for name, chain in by_name(ob).items()} == REAL[file]
+    assert left_out.keys() == NOT_SOLVED.get(file, {}).keys()
+    for name, words in NOT_SOLVED.get(file, {}).items():
+        assert words in left_out[name]
+    assert_set_up_in_place(ob, before)
+    with pytest.raises(ChainError, match="nothing to add"):
+        setup.add(ob)
+    assert len(ob.ik_chains) == len(REAL[file])
+
+
+NO_LIMBS = {
+    "cesium_man/cesium_man.gltf": "has no bones whose names tell of arms, legs, a spine or a tail",
+    "godot_hand/LeftHandHumanoid.gltf": "has no bones whose names tell of",
+    "morse_kuka/kuka_lwr.blend": "has no bones whose names tell of",
+    "quaternius_blend/Dog.blend": "has no bones whose names tell of",
+    "quaternius_blend/Spider.blend": "MidFrontLeg.L: the constraint 'IK' of bone 'MidFrontLeg3.L' turns",
+    "quaternius_glb/Spider.glb": "MidFrontLeg.L, MidFrontLeg.R: no bone at the end is named as a foot",
+    "rigged_simple/rigged_simple.gltf": "has no bones whose names tell of",
+}
+
+
+@pytest.mark.parametrize("file", NO_LIMBS)
+def test_rigs_without_limbs_that_can_be_found(file: str, shared_data: Path) -> None:
+    files.load(shared_data / file)
+    (ob,) = (ob for ob in bpy.data.objects if ob.type == "ARMATURE")
+    assert NO_LIMBS[file] in refusal(object=ob.name)
+
+
+def test_legs_whose_own_ik_is_muted(shared_data: Path) -> None:
+    """Connected bones: the tips are their tails. The FK pose is what the chains start from."""
+    files.load(shared_data / "quaternius_blend/Spider.blend")
+    ob = bpy.data.objects["SpiderArmature"]
+    for bone in ob.pose.bones:
+        for constraint in bone.constraints:
+            constraint.mute = True
+    before = pose_by_bone(ob)
+    setup.add(ob, "LEGS")
+    assert by_name(ob)["MidBackLeg.R"] == ("MidBackLeg.R", "MidBackLeg3.R", "FABRIK", True, "WORLD")
+    assert len(ob.ik_chains) == 8
+    assert_set_up_in_place(ob, before)
+
+
+def test_the_limb_modes_of_a_fox(shared_data: Path) -> None:
+    files.load(shared_data / "fox/Fox.glb")
+    ob = bpy.data.objects["root"]
+    setup.add(ob)
+    assert {c.limb_mode for c in ob.ik_chains if c.solver == "THREE_BONE"} == {"HOCK_PARALLEL"}
+    assert {c.name for c in ob.ik_chains if c.target_space == "WORLD"} == {
+        "Foreleg.L", "Foreleg.R", "Hindleg.L", "Hindleg.R"
+    }  # fmt: skip
+    update()
+    paw = head(ob, "b_LeftFoot02_018")
+    ob.ik_chains["Hindleg.L"].target_location[2] += 6.0
+    update()
+    assert np.allclose(head(ob, "b_LeftFoot02_018") - paw, (0.0, 0.0, 6.0), atol=1e-3)
+    assert ob.ik_chains["Hindleg.L"].status == "OK"
+
+
+@pytest.fixture(scope="module")
+def rigify(addon: Any) -> Any:
+    import addon_utils  # a module of bpy's own, found once that is imported
+
+    def make(operator: str, generate: bool) -> bpy.types.Object:
+        bpy.ops.wm.read_factory_settings(use_empty=True)
+        if addon_utils.enable("rigify", default_set=True) is None:
+            pytest.skip("this Blender comes without Rigify")
+        getattr(bpy.ops.object, f"armature_{operator}_metarig_add")()
+        if generate:
+            bpy.ops.pose.rigify_generate()
+        bpy.context.scene.frame_set(1)
+        return bpy.context.object
+
+    yield make
+    addon_utils.disable("rigify", default_set=True)
+    bpy.ops.wm.read_factory_settings(use_empty=True)
+
+
+def test_the_metarig_of_a_human(rigify: Any) -> None:
+    ob = rigify("basic_human", generate=False)
+    before = pose_by_bone(ob)
+    setup.add(ob)
+    assert {name: chain[:3] for name, chain in by_name(ob).items()} == {
+        "Spine": ("spine.001", "spine.004", "FABRIK"),
+        **two_bone("Arm", "upper_arm.{}", "hand.{}", "L", "R"),
+        **two_bone("Leg", "thigh.{}", "foot.{}", "L", "R"),
+    }
+    assert_set_up_in_place(ob, before)
+
+
+def test_the_metarig_of_a_horse(rigify: Any) -> None:
+    ob = rigify("horse", generate=False)
+    before = pose_by_bone(ob)
+    setup.add(ob)
+    hooves = {"Foreleg": ("upper_arm", "f_toe"), "Hindleg": ("thigh", "r_toe")}
+    assert {name: chain[:3] for name, chain in by_name(ob).items()} == {
+        "Spine": ("spine.003", "neck.001", "FABRIK"),
+        **{
+            f"{name}.{side}": (f"{root}.{side}", f"{end}.{side}", "THREE_BONE")
+            for name, (root, end) in hooves.items()
+            for side in "LR"
+        },
+        "Tail": ("tail.001", "tail.005", "FABRIK"),
+    }
+    modes = {c.name.partition(".")[0]: c.limb_mode for c in ob.ik_chains if c.solver == "THREE_BONE"}
+    assert modes == {"Foreleg": "HOCK_RATIO", "Hindleg": "HOCK_PARALLEL"}
+    assert_set_up_in_place(ob, before)
+
+
+def test_a_generated_rig_is_left_alone(rigify: Any) -> None:
+    ob = rigify("basic_human", generate=True)
+    assert "Spine, Arm.L, Arm.R, Leg.L, Leg.R: these bones follow the controls of the rig" in refusal(
+        object=ob.name
+    )
+
+
+# The command line
+
+
+def do(*argv: object) -> Any:
+    options = arguments.parse([str(argument) for argument in argv], "test")
+    return work(options.files[0], options)
+
+
+def test_a_blend_file_with_a_character_and_a_prop(tmp_path: Path) -> None:
+    figure(left_out=("hand.R",))
+    armature("Prop", [("lid", "", (0, 0, 0), (0, 0, 1))])
+    file = tmp_path / "figure.blend"
+    bpy.ops.wm.save_as_mainfile(filepath=str(file))
+    result = do("setup", file, "--preset", "auto", "--output", tmp_path / "out")
+    assert (result.status, result.error) == (0, None)
+    assert {chain["chain"]: chain["status_frames"] for chain in result.chains} == dict.fromkeys(
+        ALL - {"Arm.R"}, {"OK": 1}
+    )
+    assert [text.partition(", and")[0] for text in result.warnings] == [
+        "'Figure': Arm.R: no bone at the end is named as a hand",
+        "'Prop' has no bones whose names tell of arms, legs, a spine or a tail",
+    ]
+    json.loads(result.line())
+    bpy.ops.wm.open_mainfile(filepath=result.output)
+    assert len(bpy.data.objects["Figure"].ik_chains) == 5
+    again = do("setup", result.output, "--preset", "auto", "--in-place")
+    assert again.status == 2
+    assert "Spine, Arm.L, Leg.L, Leg.R, Tail: the chain is there already" in again.error
+
+
+@pytest.mark.parametrize(
+    ("file", "preset", "names"),
+    [
+        ("bvh_cmu/02_01.bvh", "legs", {"Leg.L", "Leg.R"}),
+        ("fox/Fox.glb", "auto", {"Spine", "Foreleg.L", "Foreleg.R", "Hindleg.L", "Hindleg.R", "Tail"}),
+        ("fox/Fox.glb", "tails", {"Tail"}),
+        ("kaykit/Med_General.glb", "arms", {"Arm.L", "Arm.R"}),
+    ],
+)
+def test_imported_files(file: str, preset: str, names: set[str], shared_data: Path, tmp_path: Path) -> None:
+    result = do("setup", shared_data / file, "--preset", preset, "--output", tmp_path)
+    assert (result.status, result.warnings) == (0, [])
+    assert {chain["chain"] for chain in result.chains} == names
+    assert all(chain["status_frames"] == {"OK": 1} for chain in result.chains)
+    bpy.ops.wm.open_mainfile(filepath=result.output)
+    (ob,) = (ob for ob in bpy.data.objects if ob.type == "ARMATURE")
+    assert set(ob.ik_chains.keys()) == names
+
+
+def test_a_file_without_limbs_is_an_error(shared_data: Path, tmp_path: Path) -> None:
+    file = shared_data / "rigged_simple/rigged_simple.gltf"
+    result = do("setup", file, "--preset", "auto", "--output", tmp_path)
+    assert result.status == 2
+    assert (
+        result.error == f"{file}: 'Armature' has no bones whose names tell of arms, legs, a spine or a tail"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_motion_capture_is_set_up_and_planted_in_one_run(shared_data: Path, tmp_path: Path) -> None:
+    """The feet of the recorded walk slide by some 4 % of the leg; planted they stand."""
+    result = do(
+        "setup", shared_data / "bvh_cmu/02_01.bvh", "--preset", "legs", "--plant", "--output", tmp_path
+    )
+    assert result.status == 0
+    checked = do("check", result.output, "--frames", "1:200")
+    contacts = [contact for chain in checked.chains for contact in chain["contacts"]]
+    assert len(contacts) >= 2
+    leg = leg_length()
+    assert max(contact["slide"] for contact in contacts) < 1e-4 * leg
+    assert max(contact["slide_fk"] for contact in contacts) > 0.01 * leg
+
+
+def leg_length() -> float:
+    """In the world, of the left leg."""
+    (ob,) = (ob for ob in bpy.data.objects if ob.type == "ARMATURE")
+    heads = [np.array(ob.data.bones[name].head_local) for name in ("LeftUpLeg", "LeftLeg", "LeftFoot")]
+    return float(np.linalg.norm(np.diff(heads, axis=0), axis=1).sum() * world(ob)[0, 0])
