@@ -8,8 +8,8 @@ columns: frames that are solved, and frames that come again, as when a shot is p
 what a handler costs that does nothing but ask for the rig to be evaluated again: no handler that writes
 bones costs less.
 
-Targets move `near` the tips in FK, or `far`: anywhere in reach of the root, in all directions. Blender's solver
-takes the more steps the further a tip has to go; ours takes as many or few either way.
+Targets move `near` the tips in FK, or `far`: anywhere in reach of the root, in all directions. Blender's
+solver takes the more steps the further a tip has to go; ours takes as many or few either way.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ def main() -> None:
             r = measure(bones, count, solver, motion, frames)
             solved, again = r["solved"] / r["blender"], r["again"] / r["blender"]
             print(
-                f"| {bones} x {count} {solver} {motion} | {r['fk']:.3f} | {r['twice']:.3f} | {r['blender']:.3f} "
-                f"| {r['solved']:.3f} | {solved:.2f} ({aim}) | {r['again']:.3f} | {again:.2f} "
+                f"| {bones} x {count} {solver} {motion} | {r['fk']:.3f} | {r['twice']:.3f} "
+                f"| {r['blender']:.3f} | {r['solved']:.3f} | {solved:.2f} ({aim}) | {r['again']:.3f} | {again:.2f} "
                 f"| {r['blender_residual']:.1e} | {r['our_residual']:.1e} |",
                 flush=True,
             )
