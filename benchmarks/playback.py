@@ -61,8 +61,8 @@ def main() -> None:
             solved, again = r["solved"] / r["blender"], r["again"] / r["blender"]
             print(
                 f"| {bones} x {count} {solver} {motion} | {r['fk']:.3f} | {r['twice']:.3f} "
-                f"| {r['blender']:.3f} | {r['solved']:.3f} | {solved:.2f} ({aim}) | {r['again']:.3f} | {again:.2f} "
-                f"| {r['blender_residual']:.1e} | {r['our_residual']:.1e} |",
+                f"| {r['blender']:.3f} | {r['solved']:.3f} | {solved:.2f} ({aim}) | {r['again']:.3f} "
+                f"| {again:.2f} | {r['blender_residual']:.1e} | {r['our_residual']:.1e} |",
                 flush=True,
             )
 
