@@ -6,6 +6,7 @@ from typing import Any
 
 import bpy
 import numpy as np
+import pytest
 
 from ik_addon.blender import bake, chains, compat, keys
 from ik_addon.blender.ranges import run
@@ -179,3 +180,11 @@ def rows(ob: Any, bone: str) -> tuple[np.ndarray, np.ndarray]:
     """Frames ``(n,)`` of the keys of a bone's rotation, and its values there ``(n, w)``."""
     found = [keys.read(c) for c in rotation_curves(ob, bone)]
     return found[0][:, keys.FRAME], np.stack([k[:, keys.VALUE] for k in found], axis=1)
+
+
+def refused(ob: Any, text: str, **options: Any) -> None:
+    """A bake is refused with these words, and nothing is changed."""
+    before = animation_state(ob)
+    with pytest.raises(bake.BakeError, match=text):
+        run(bake.bake(bpy.context.scene, [ob], bake.BakeOptions(**{"frames": (1, 20), **options})))
+    assert animation_state(ob) == before
