@@ -43,7 +43,10 @@ def turns(chain: Any) -> bool:
 def matrix(
     ob: bpy.types.Object, chain: Any, part: str, depsgraph: bpy.types.Depsgraph | None = None
 ) -> Matrix:
-    """World matrix of a target, smoothed and with the rotation that the chain takes from it, or of a pole.
+    """World matrix of a target, smoothed, or of a pole.
+
+    Its axes are those of the target where the chain takes its rotation, else those of its space: a drag along
+    one changes one number of its location.
 
     A direction is shown as the point to which it leads from the first joint, a limb's length away.
 
@@ -64,7 +67,9 @@ def matrix(
     location, rotation = _offset(ob, chain, depsgraph)
     point = space @ location
     world = placing.evaluated(ob, depsgraph).matrix_world
-    own = placing.rotation(world.inverted_safe() @ space) @ rotation.to_matrix()
+    own = placing.rotation(world.inverted_safe() @ space)
+    if turns(chain):
+        own = own @ rotation.to_matrix()
     out = placing.rotation(world.to_3x3() @ own).to_4x4()
     if not moves(chain, part) and turns(chain):
         bone = placing.evaluated(ob, depsgraph).pose.bones[resolve(ob, chain).turned[0]]

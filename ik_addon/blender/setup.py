@@ -16,11 +16,17 @@ import bpy
 from ..core.body import ARMS, LEGS, TAILS, Found, LeftOut, Limb, RestBone
 from ..core.bone_names import is_layer
 from ..core.limb_finder import find_limbs
-from . import chains, presets
+from . import animation, chains, presets
 from .chain_bones import ChainError
 from .obstacles import obstacles
 
 SPINE, AUTO = "SPINE", "AUTO"
+THERE = "the chain is there already"
+HOLD_STILL = "limbs are animated and their targets are not: plant or mute the chains to keep the animation"
+# So many reasons stand in a refusal; of the other limbs only the names do.
+FEW = 2
+# A leg that leads down less than this share of its length lies on its side.
+DOWN = 0.3
 # What each part is, for sentences.
 PARTS = {ARMS: "arms", LEGS: "legs", SPINE: "a spine", TAILS: "a tail"}
 
@@ -48,12 +54,17 @@ class Plan:
     left_out: list[LeftOut] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
-    def reasons(self) -> list[str]:
-        """Why limbs are left out; those for the same reason stand together."""
+    def reasons(self) -> dict[str, str]:
+        """Why limbs are left out: the reason by their names; those for the same reason stand together."""
         groups: dict[str, list[str]] = {}
         for item in self.left_out:
             groups.setdefault(item.reason, []).append(item.name)
-        return [f"{', '.join(names)}: {reason}" for reason, names in groups.items()]
+        return {", ".join(names): reason for reason, names in groups.items()}
+
+    @property
+    def there(self) -> list[str]:
+        """Names of the limbs that have their chains already."""
+        return [item.name for item in self.left_out if item.reason == THERE]
 
 
 @dataclass(frozen=True)
@@ -62,11 +73,19 @@ class Report:
 
     Attributes:
         chains: names of the chains that were added.
-        left_out: what was not, and why, a sentence each.
+        animated: those of them whose limbs are animated: their targets are not.
+        left_out: names of the limbs without one.
+        notes: why these are left out, and what else a rigger should know, a sentence each.
     """
 
     chains: list[str]
+    animated: list[str]
     left_out: list[str]
+    notes: list[str]
+
+
+class AlreadySetUp(ChainError):
+    """All limbs that chains can be added to have theirs."""
 
 
 def add(ob: bpy.types.Object, preset: str = AUTO) -> Report:
@@ -76,11 +95,47 @@ def add(ob: bpy.types.Object, preset: str = AUTO) -> Report:
         preset: AUTO, all that is found; or one of `PARTS`.
 
     Raises:
-        ChainError: before anything is changed, when there is nothing to add.
+        ChainError: before anything is changed, when there is nothing to add; AlreadySetUp, when that is
+            since all is there.
     """
     wanted = plan(ob, preset)
-    added = [chains.add(ob, chain.root, chain.end, **chain.settings).name for chain in wanted.wanted]
-    return Report(added, [*(f"'{ob.name}': {text}" for text in wanted.reasons()), *wanted.missing])
+    lying = _lying_legs(ob, wanted)
+    added, animated = [], []
+    for chain in wanted.wanted:
+        name = chains.add(ob, chain.root, chain.end, **chain.settings).name
+        added.append(name)
+        if _is_animated(ob, chain):
+            animated.append(name)
+    notes = [f"'{ob.name}': left out {names}: {reason}" for names, reason in wanted.reasons().items()]
+    if lying:
+        notes.append(
+            f"'{ob.name}': {', '.join(lying)} do not lead down in the world: contacts take its Z axis for up;"
+            " turn the character, or import it with other axes"
+        )
+    left_out = [item.name for item in wanted.left_out]
+    return Report(added, animated, left_out, [*notes, *wanted.missing])
+
+
+def _is_animated(ob: bpy.types.Object, chain: Wanted) -> bool:
+    """Whether keys move the tip of a chain in the space of its target."""
+    moved = {
+        *animation.animated_rotation_components(ob),
+        *animation.animated_vector_components(ob, "location"),
+    }
+    end = ob.data.bones[chain.end]
+    return not moved.isdisjoint((end.name, *(bone.name for bone in end.parent_recursive)))
+
+
+def _lying_legs(ob: bpy.types.Object, found: Plan) -> list[str]:
+    """The legs that do not lead down at rest, as in a file whose up axis was taken for another one."""
+    lying = []
+    for chain in found.wanted:
+        if chain.settings.get("target_space") == "WORLD":
+            root, end = (ob.data.bones[name].head_local for name in (chain.root, chain.end))
+            way = ob.matrix_world.to_3x3() @ (end - root)
+            if -way.z < DOWN * way.length:
+                lying.append(chain.settings["name"])
+    return lying
 
 
 def plan(ob: bpy.types.Object, preset: str = AUTO) -> Plan:
@@ -98,13 +153,24 @@ def plan(ob: bpy.types.Object, preset: str = AUTO) -> Plan:
     _plan_limbs(ob, found, body, parts)
     if found.wanted:
         return found
+    if found.there:
+        raise AlreadySetUp(f"'{ob.name}' is set up already: {', '.join(found.there)}")
     if found.left_out:
-        raise ChainError(f"'{ob.name}': nothing to add: {'; '.join(found.reasons())}")
+        raise ChainError(f"'{ob.name}': nothing to add: {_shortened(found.reasons())}")
     if preset == SPINE:
         raise ChainError(found.missing[0])
-    names = [name for part, name in PARTS.items() if part in parts]
-    told = f"{', '.join(names[:-1])} or {names[-1]}" if len(names) > 1 else names[0]
+    absent = [name for part, name in PARTS.items() if part in parts]
+    told = f"{', '.join(absent[:-1])} or {absent[-1]}" if len(absent) > 1 else absent[0]
     raise ChainError(f"'{ob.name}' has no bones whose names tell of {told}")
+
+
+def _shortened(reasons: Mapping[str, str]) -> str:
+    """The first reasons, and the names of the limbs that are left out for others."""
+    told = [f"{names}: {reason}" for names, reason in list(reasons.items())[:FEW]]
+    others = list(reasons)[FEW:]
+    if others:
+        told.append(f"and for other reasons {', '.join(others)}")
+    return "; ".join(told)
 
 
 def _plan_spine(ob: bpy.types.Object, found: Plan, body: Found, in_the_way: Mapping[str, str]) -> None:
@@ -167,7 +233,7 @@ def _want(ob: bpy.types.Object, found: Plan, part: str, wanted: Wanted) -> None:
     if not there:
         found.wanted.append(wanted)
     elif name in there:
-        found.left_out.append(LeftOut(part, name, "the chain is there already"))
+        found.left_out.append(LeftOut(part, name, THERE))
     else:
         found.left_out.append(LeftOut(part, name, f"chain '{there[0]}' turns its bones already"))
 

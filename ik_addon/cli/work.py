@@ -82,28 +82,47 @@ def _prepare(result: Result, options: Options, is_open: bool) -> None:
 
 
 def _setup(result: Result, options: Options) -> Tracks:
-    if options.preset:
-        _add_preset(result, options.preset.upper())
+    animated = _add_preset(result, options.preset.upper()) if options.preset else set()
     if options.plant:
-        _plant(result, options, [ob for ob in _armatures("") if len(ob.ik_chains)])
+        planted = _plant(result, options, [ob for ob in _armatures("") if len(ob.ik_chains)])
+        _mute(result, animated - planted)
+    elif animated:
+        result.warnings.append(f"{setup.HOLD_STILL}: {', '.join(chain for _, chain in sorted(animated))}")
     _report_now(result)
     return ()
 
 
-def _add_preset(result: Result, preset: str) -> None:
-    """Add the chains of a preset to all armatures that have such parts; what is left out is a warning."""
-    refused, left_out = [], []
+def _mute(result: Result, chains: set[tuple[str, str]]) -> None:
+    """Mute new chains, by armature and name, whose targets would hide what is animated."""
+    for armature, chain in sorted(chains):
+        bpy.data.objects[armature].ik_chains[chain].mute = True
+        result.warnings.append(
+            f"chain '{chain}' of '{armature}' is muted: its limb is animated and its target is not"
+        )
+
+
+def _add_preset(result: Result, preset: str) -> set[tuple[str, str]]:
+    """Add the chains of a preset to all armatures that have such parts; what is left out is a warning.
+
+    Returns:
+        armature and chain of the new ones whose limbs are animated.
+    """
+    refused, notes, animated = [], [], set()
     rigs = _armatures("")
     for ob in rigs:
         try:
             report = setup.add(ob, preset)
+        except setup.AlreadySetUp as error:
+            notes.append(str(error))
         except ChainError as error:
             refused.append(str(error))
         else:
-            left_out += report.left_out
+            notes += report.notes
+            animated |= {(ob.name, chain) for chain in report.animated}
     if len(refused) == len(rigs):
         raise WorkError("; ".join(refused) or f"no armature in scene '{bpy.context.scene.name}'")
-    result.warnings += [*left_out, *refused]
+    result.warnings += [*notes, *refused]
+    return animated
 
 
 def _inspect(result: Result, options: Options) -> Tracks:
@@ -143,8 +162,12 @@ def _bake(result: Result, options: Options) -> Tracks:
     return report.tracks
 
 
-def _plant(result: Result, options: Options, rigs: Sequence[bpy.types.Object]) -> None:
-    """Plant the contacts of chains; those that slide all the same, and chains without any, are warnings."""
+def _plant(result: Result, options: Options, rigs: Sequence[bpy.types.Object]) -> set[tuple[str, str]]:
+    """Plant the contacts of chains; those that slide all the same, and chains without any, are warnings.
+
+    Returns:
+        armature and chain of those that were planted.
+    """
     wanted = planting.PlantOptions(_frames(options), options.chains)
     report = ranges.run(planting.plant(bpy.context.scene, rigs, wanted))
     result.warnings += [
@@ -154,6 +177,7 @@ def _plant(result: Result, options: Options, rigs: Sequence[bpy.types.Object]) -
     for chain in report.chains:
         result.warnings += [contact.message for contact in chain.contacts if contact.why]
         result.warnings += chain.notes
+    return {(chain.armature, chain.chain) for chain in report.chains}
 
 
 def _gimbal_lock(lock: bake.GimbalLock) -> str:

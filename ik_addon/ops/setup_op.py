@@ -48,10 +48,16 @@ class IKCHAIN_OT_setup(RigOperator, bpy.types.Operator):
     def run(self, context: bpy.types.Context) -> None:
         """Add the chains; tell which, and what was left out and why."""
         report = setup.add(self.rig(context), self.preset)
-        for text in report.left_out:
+        for text in report.notes:
             self.report({"WARNING"}, text)
         count = f"{len(report.chains)} chain{'' if len(report.chains) == 1 else 's'}"
-        self.report({"INFO"}, f"Added {count}: {', '.join(report.chains)}")
+        told = [f"Added {count}: {', '.join(report.chains)}"]
+        if report.animated:
+            told.append(setup.HOLD_STILL)
+        if report.left_out:
+            told.append(f"left out, see the Info editor: {', '.join(report.left_out)}")
+        # The status bar shows what is told last.
+        self.report({"WARNING"} if len(told) > 1 else {"INFO"}, "; ".join(told))
 
 
 CLASSES = (IKCHAIN_OT_setup,)

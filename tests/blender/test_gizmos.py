@@ -63,6 +63,22 @@ def test_gizmos_are_at_the_target(space: str, parents: str) -> None:
         )
 
 
+@pytest.mark.parametrize("parents", ["turning", "scaled"])
+@pytest.mark.parametrize("space", SPACES)
+def test_arrows_point_along_the_fields_of_a_target_without_rotation(space: str, parents: str) -> None:
+    """Its stored rotation, which the chain does not take, is that of the foot."""
+    ob = make(parents)
+    put_into(ob, space)
+    chain = ob.ik_chains["leg"]
+    chain.use_rotation = False
+    for axis in range(3):
+        along = Vector(places(ob)["TARGET", "MOVE", "XYZ"[axis]].col[2][:3])
+        before = np.array(chain.target_location)
+        drag(offset=0.05 * along.normalized())
+        change = np.abs(np.array(chain.target_location) - before)
+        assert change[axis] > 1e-3 and np.delete(change, axis).max() < 1e-5
+
+
 def test_what_is_shown_is_what_can_be_dragged() -> None:
     ob = make()
     chain = ob.ik_chains["leg"]
