@@ -208,7 +208,9 @@ def asked_again() -> Iterator[list[bool]]:
 
     def look(_scene: bpy.types.Scene, depsgraph: bpy.types.Depsgraph) -> None:
         rigs = [update for update in depsgraph.updates if getattr(update.id, "type", "") == "ARMATURE"]
-        seen.append(any(update.is_updated_transform for update in rigs))
+        moved = any(update.is_updated_transform for update in rigs)
+        # How Blender is asked depends on its release: told of a change of the object, or of its data.
+        seen.append(moved or depsgraph.id_type_updated("ARMATURE"))
 
     bpy.app.handlers.frame_change_post.append(look)
     yield seen
