@@ -213,17 +213,6 @@ def curve_plays(curve: bpy.types.FCurve, in_nla: bool) -> bool:
     return True
 
 
-def slot_name(ob: bpy.types.ID) -> str:
-    """A name for the assigned slot of an ID that stays the same while it is assigned."""
-    slot = getattr(ob.animation_data, "action_slot", None)
-    return slot.identifier if slot is not None else ""
-
-
-def bone_selected(pose_bone: bpy.types.PoseBone) -> bool:
-    """Whether a pose bone is selected: stored on the pose bone from Blender 5.0 on."""
-    return pose_bone.select if hasattr(pose_bone, "select") else pose_bone.bone.select
-
-
 def select_bone(pose_bone: bpy.types.PoseBone, select: bool) -> None:
     """Select or deselect a pose bone."""
     if hasattr(pose_bone, "select"):

@@ -7,17 +7,19 @@ and so does a spine.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import pairwise
 from typing import Any
 
 import bpy
+from mathutils import Vector
 
 from ..core.body import ARMS, LEGS, TAILS, Found, LeftOut, Limb, RestBone
 from ..core.bone_names import is_layer
 from ..core.limb_finder import find_limbs
-from . import animation, chains, presets
-from .chain_bones import ChainError
+from . import animation, chains, placing, spines
+from .chain_bones import ChainError, resolve
 from .obstacles import obstacles
 
 SPINE, AUTO = "SPINE", "AUTO"
@@ -25,6 +27,8 @@ THERE = "the chain is there already"
 HOLD_STILL = "limbs are animated and their targets are not: plant or mute the chains to keep the animation"
 # So many reasons stand in a refusal; of the other limbs only the names do.
 FEW = 2
+# Share of its length by which a joint of a limb may move: straight ones do by the rounding of float32.
+MOVED = 1e-3
 # A leg that leads down less than this share of its length lies on its side.
 DOWN = 0.3
 # What each part is, for sentences.
@@ -33,11 +37,22 @@ PARTS = {ARMS: "arms", LEGS: "legs", SPINE: "a spine", TAILS: "a tail"}
 
 @dataclass(frozen=True)
 class Wanted:
-    """A chain that is going to be added."""
+    """A chain that is going to be added.
 
+    Attributes:
+        part: LEGS and so on; root, end: bones; turned: all bones that it turns, root first.
+        settings: all others, the name among them.
+    """
+
+    part: str
     root: str
     end: str
     settings: dict[str, Any]
+    turned: tuple[str, ...] = ()
+
+    @property
+    def name(self) -> str:
+        return str(self.settings["name"])
 
 
 @dataclass
@@ -47,11 +62,13 @@ class Plan:
     Attributes:
         wanted: the chains.
         left_out: limbs that seem to be there, and why they are left out.
+        there: names of those whose chains are there already.
         missing: of which parts of a body no bone tells, a sentence each.
     """
 
     wanted: list[Wanted] = field(default_factory=list)
     left_out: list[LeftOut] = field(default_factory=list)
+    there: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
 
     def reasons(self) -> dict[str, str]:
@@ -60,11 +77,6 @@ class Plan:
         for item in self.left_out:
             groups.setdefault(item.reason, []).append(item.name)
         return {", ".join(names): reason for reason, names in groups.items()}
-
-    @property
-    def there(self) -> list[str]:
-        """Names of the limbs that have their chains already."""
-        return [item.name for item in self.left_out if item.reason == THERE]
 
 
 @dataclass(frozen=True)
@@ -89,10 +101,14 @@ class AlreadySetUp(ChainError):
 
 
 def add(ob: bpy.types.Object, preset: str = AUTO) -> Report:
-    """Add the chains of a character's limbs.
+    """Add the chains of a character's limbs, all of them or none.
 
     Args:
         preset: AUTO, all that is found; or one of `PARTS`.
+
+    Returns:
+        what was added, and what else there is to tell. Chains that depend on each other such that they cannot
+        be solved are left out.
 
     Raises:
         ChainError: before anything is changed, when there is nothing to add; AlreadySetUp, when that is
@@ -100,20 +116,57 @@ def add(ob: bpy.types.Object, preset: str = AUTO) -> Report:
     """
     wanted = plan(ob, preset)
     lying = _lying_legs(ob, wanted)
-    added, animated = [], []
-    for chain in wanted.wanted:
-        name = chains.add(ob, chain.root, chain.end, **chain.settings).name
-        added.append(name)
-        if _is_animated(ob, chain):
-            animated.append(name)
+    before = _heads(ob)
+    added: dict[str, Wanted] = {}
+    try:
+        for chain in wanted.wanted:
+            added[chains.add(ob, chain.root, chain.end, **chain.settings).name] = chain
+    except Exception:
+        _take_back(ob, added)
+        raise
+    bpy.context.view_layer.update()
+    for name in [name for name in added if ob.ik_chains[name].status == "BROKEN"]:
+        wanted.left_out.append(LeftOut(added[name].part, name, ob.ik_chains[name].message))
+        _take_back(ob, [name])
+        del added[name]
+    if not added:
+        raise ChainError(f"'{ob.name}': nothing to add: {_shortened(wanted.reasons())}")
     notes = [f"'{ob.name}': left out {names}: {reason}" for names, reason in wanted.reasons().items()]
     if lying:
         notes.append(
             f"'{ob.name}': {', '.join(lying)} do not lead down in the world: contacts take its Z axis for up;"
             " turn the character, or import it with other axes"
         )
+    notes += _moved(ob, added, before)
+    animated = [name for name, chain in added.items() if _is_animated(ob, chain)]
     left_out = [item.name for item in wanted.left_out]
-    return Report(added, animated, left_out, [*notes, *wanted.missing])
+    return Report(list(added), animated, left_out, [*notes, *wanted.missing])
+
+
+def _take_back(ob: bpy.types.Object, names: Iterable[str]) -> None:
+    """Remove chains that were just added."""
+    for name in names:
+        chains.remove(ob, ob.ik_chains.find(name))
+
+
+def _heads(ob: bpy.types.Object) -> dict[str, Vector]:
+    """Heads of all bones in the evaluated pose, in armature space."""
+    return {bone.name: bone.head.copy() for bone in placing.evaluated(ob).pose.bones}
+
+
+def _moved(ob: bpy.types.Object, added: Mapping[str, Wanted], before: Mapping[str, Vector]) -> list[str]:
+    """Which limbs do not keep their pose, a sentence each: joint limits may not allow it."""
+    after = _heads(ob)
+    found = []
+    for name, chain in added.items():
+        size = sum((before[a] - before[b]).length for a, b in pairwise(chain.turned))
+        most = max((after[bone] - before[bone]).length for bone in chain.turned)
+        if most > MOVED * size:
+            found.append(
+                f"'{ob.name}': {name} does not keep its pose, by {most / size:.1%} of its length: its joint"
+                " limits do not allow it, or a constraint changes it"
+            )
+    return found
 
 
 def _is_animated(ob: bpy.types.Object, chain: Wanted) -> bool:
@@ -130,11 +183,11 @@ def _lying_legs(ob: bpy.types.Object, found: Plan) -> list[str]:
     """The legs that do not lead down at rest, as in a file whose up axis was taken for another one."""
     lying = []
     for chain in found.wanted:
-        if chain.settings.get("target_space") == "WORLD":
+        if chain.part == LEGS:
             root, end = (ob.data.bones[name].head_local for name in (chain.root, chain.end))
             way = ob.matrix_world.to_3x3() @ (end - root)
             if -way.z < DOWN * way.length:
-                lying.append(chain.settings["name"])
+                lying.append(chain.name)
     return lying
 
 
@@ -142,8 +195,15 @@ def plan(ob: bpy.types.Object, preset: str = AUTO) -> Plan:
     """What `add` would add. It changes nothing, and raises the same."""
     if ob.type != "ARMATURE":
         raise ChainError(f"{ob.name} is not an armature")
+    if preset != AUTO and preset not in PARTS:
+        raise ChainError(f"expected a preset of {', '.join((AUTO, *PARTS))}, got '{preset}'")
     if not ob.is_editable:
         raise ChainError(f"'{ob.name}' is linked: make a library override to edit its chains")
+    if ob.mode == "EDIT" or ob.data.pose_position == "REST":
+        raise ChainError(f"'{ob.name}' shows its rest position: targets go where the pose is")
+    bpy.context.view_layer.update()
+    if ob.pose is None:
+        raise ChainError(f"'{ob.name}' is in no scene that Blender has evaluated")
     parts = set(PARTS) if preset == AUTO else {preset}
     in_the_way = _in_the_way(ob)
     body = find_limbs(_rest_bones(ob, in_the_way))
@@ -161,7 +221,8 @@ def plan(ob: bpy.types.Object, preset: str = AUTO) -> Plan:
         raise ChainError(found.missing[0])
     absent = [name for part, name in PARTS.items() if part in parts]
     told = f"{', '.join(absent[:-1])} or {absent[-1]}" if len(absent) > 1 else absent[0]
-    raise ChainError(f"'{ob.name}' has no bones whose names tell of {told}")
+    why = "".join(f"; {text}" for text in found.missing if "no bone" not in text)
+    raise ChainError(f"'{ob.name}' has no bones whose names tell of {told}{why}")
 
 
 def _shortened(reasons: Mapping[str, str]) -> str:
@@ -175,7 +236,7 @@ def _shortened(reasons: Mapping[str, str]) -> str:
 
 def _plan_spine(ob: bpy.types.Object, found: Plan, body: Found, in_the_way: Mapping[str, str]) -> None:
     try:
-        spine = presets.find_spine(ob, _carriers_of_legs(ob, body))
+        spine = spines.find_spine(ob, _carriers_of_legs(ob, body))
     except ChainError as error:
         found.missing.append(str(error))
         return
@@ -189,11 +250,11 @@ def _plan_spine(ob: bpy.types.Object, found: Plan, body: Found, in_the_way: Mapp
         found.left_out.append(LeftOut(SPINE, "Spine", reason))
         return
     try:
-        settings = presets.spine_settings(ob, spine)
+        settings = spines.spine_settings(ob, spine)
     except ChainError as error:
         found.left_out.append(LeftOut(SPINE, "Spine", str(error)))
         return
-    _want(ob, found, SPINE, Wanted(spine.root, spine.end, {**settings, "name": "Spine"}))
+    _want(ob, found, Wanted(SPINE, spine.root, spine.end, {**settings, "name": "Spine"}))
 
 
 def _carriers_of_legs(ob: bpy.types.Object, body: Found) -> set[str]:
@@ -209,7 +270,7 @@ def _plan_limbs(ob: bpy.types.Object, found: Plan, body: Found, parts: Collectio
     for limb in body.limbs:
         if limb.part in parts:
             end = limb.end or limb.turned[-1]
-            _want(ob, found, limb.part, Wanted(limb.turned[0], end, _settings(ob, limb)))
+            _want(ob, found, Wanted(limb.part, limb.turned[0], end, _settings(ob, limb)))
     found.left_out += [item for item in body.left_out if item.part in parts]
     there = {limb.part for limb in body.limbs} | {item.part for item in body.left_out}
     if body.on_four_feet:
@@ -220,22 +281,25 @@ def _plan_limbs(ob: bpy.types.Object, found: Plan, body: Found, parts: Collectio
         found.missing.append(f"'{ob.name}' has no bones whose names tell of {' or '.join(absent)}")
 
 
-def _want(ob: bpy.types.Object, found: Plan, part: str, wanted: Wanted) -> None:
+def _want(ob: bpy.types.Object, found: Plan, wanted: Wanted) -> None:
     """Plan a chain, or say why not."""
-    name = wanted.settings["name"]
     try:
         turned = chains.check(ob, wanted.root, wanted.end, **wanted.settings)
+        there = {chain.name: resolve(ob, chain).turned for chain in chains.that_turn(ob, turned)}
     except ChainError as error:
-        reason = str(error).removeprefix(f"{ob.name}: chain '{name}': ")
-        found.left_out.append(LeftOut(part, name, reason))
+        reason = str(error).removeprefix(f"{ob.name}: chain '{wanted.name}': ")
+        found.left_out.append(LeftOut(wanted.part, wanted.name, reason))
         return
-    there = [chain.name for chain in chains.that_turn(ob, turned)]
+    there |= {other.name: other.turned for other in found.wanted if not set(other.turned).isdisjoint(turned)}
     if not there:
-        found.wanted.append(wanted)
-    elif name in there:
-        found.left_out.append(LeftOut(part, name, THERE))
-    else:
-        found.left_out.append(LeftOut(part, name, f"chain '{there[0]}' turns its bones already"))
+        found.wanted.append(replace(wanted, turned=turned))
+        return
+    reason = (
+        THERE if there.get(wanted.name) == turned else f"chain '{next(iter(there))}' turns its bones already"
+    )
+    found.left_out.append(LeftOut(wanted.part, wanted.name, reason))
+    if turned in there.values():
+        found.there.append(wanted.name)
 
 
 def _settings(ob: bpy.types.Object, limb: Limb) -> dict[str, Any]:

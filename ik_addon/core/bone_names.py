@@ -108,7 +108,7 @@ def _split(word: str) -> list[str]:
 def side(name: str) -> str:
     """L, R, or an empty string: in the middle, or not told.
 
-    A whole word comes before a letter, and the last letter before others: the r of "r_toe.L" is none.
+    A whole word comes before a letter, and a letter at the end before others: the r of "r_toe.L" is none.
     """
     found = [word for word in words(name) if word in _SIDES]
     whole = [word for word in found if len(word) > 1]
@@ -174,7 +174,8 @@ def is_tail(name: str) -> bool:
 
 def is_layer(name: str) -> bool:
     """Whether a name has the prefix of a bone that follows the controls of a generated rig."""
-    return words(name)[:1] in {(layer,) for layer in _LAYERS}
+    first, *_ = (*words(name), "")
+    return first in _LAYERS
 
 
 def own_words(name: str) -> tuple[str, ...]:

@@ -3,9 +3,11 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 
@@ -37,8 +39,14 @@ def find_limbs(skeleton: Iterable[RestBone]) -> Found:
     Returns:
         limbs that share no bones, and those that were left out: with bones in between that are none of a
         limb, with bones that no chain may turn, or without one that tells where they end.
+
+    Raises:
+        ValueError: for a parent that is none of the bones.
     """
     bones = {bone.name: bone for bone in skeleton}
+    unknown = sorted({bone.parent for bone in bones.values() if bone.parent} - bones.keys())
+    if unknown:
+        raise ValueError(f"parents are not among the bones: {', '.join(unknown)}")
     known = _one_of_each_layer(bones, _best_ends(bones, lines(bones)))
     stands = _standing(bones, known)
     on_four = any(_in_front(line) for line, up in zip(known, stands, strict=True) if up)
@@ -168,21 +176,28 @@ def _named(bones: Bones, found: Sequence[tuple[Line, bool]], on_four: bool) -> l
 def _distinct(
     bones: Bones, found: Sequence[tuple[Line, bool]], usual: Callable[[Line, bool], str]
 ) -> list[str]:
-    """Names with sides, after the root bones where a body has more limbs than are usual.
+    """Names with sides: the usual ones, or after the root bones where a body has more limbs of a kind.
 
     Limbs that are left out do not change the names of the others.
     """
     sides = [bone_names.side(line.turned[0]) for line, _ in found]
     short = [usual(line, stands) for line, stands in found]
-    full = ["".join(word.title() for word in _own(line)) for line, _ in found]
+    full = [_title(line.turned[0]) for line, _ in found]
     good = [not line.reason and not _blocked(bones, line.turned) for line, _ in found]
     known = list(zip(short, sides, strict=True))
     counts = Counter(known)
-    crowded = max(Counter(key for key, ok in zip(known, good, strict=True) if ok).values(), default=0) > 1
+    usable = Counter(key for key, ok in zip(known, good, strict=True) if ok)
+    crowded = {kind for (kind, _), limbs in usable.items() if limbs > 1}
     names = [
-        full[i] if crowded or (counts[key] > 1 and not good[i]) else short[i] for i, key in enumerate(known)
+        full[i] if key[0] in crowded or (counts[key] > 1 and not good[i]) else short[i]
+        for i, key in enumerate(known)
     ]
     return [f"{name}.{side}" if side else name for name, side in zip(names, sides, strict=True)]
+
+
+def _title(bone: str) -> str:
+    """The words of a bone as a name, with its numbers."""
+    return "".join([word.title() for word in bone_names.own_words(bone)] + re.findall(r"\d+", bone))
 
 
 def _tails(bones: Bones) -> list[tuple[Limb, str]]:
@@ -220,7 +235,10 @@ def _sorted_out(bones: Bones, found: Sequence[tuple[Limb, str]], on_four: bool) 
     order = {part: place for place, part in enumerate((ARMS, LEGS, TAILS))}
     limbs: list[Limb] = []
     left_out: list[LeftOut] = []
+    taken: set[str] = set()
     for limb, reason in sorted(found, key=lambda item: (order[item[0].part], item[0].name)):
+        limb = replace(limb, name=_free(limb.name, taken))
+        taken.add(limb.name)
         why = reason or _blocked(bones, limb.turned) or _overlap(limb, limbs)
         if why:
             left_out.append(LeftOut(limb.part, limb.name, why))
@@ -228,6 +246,12 @@ def _sorted_out(bones: Bones, found: Sequence[tuple[Limb, str]], on_four: bool) 
             limbs.append(limb)
     left_out += _without_twin(limbs, {item.name for item in left_out})
     return Found(tuple(limbs), tuple(left_out), on_four)
+
+
+def _free(name: str, taken: set[str]) -> str:
+    """A name that no other limb has, numbered as Blender does."""
+    names = (f"{name}.{number:03}" for number in count(1))
+    return name if name not in taken else next(other for other in names if other not in taken)
 
 
 def _overlap(limb: Limb, limbs: Iterable[Limb]) -> str:

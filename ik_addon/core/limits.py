@@ -110,11 +110,6 @@ class JointLimits:
         return cls(lower, upper, locked, order)
 
     @cached_property
-    def binding(self) -> np.ndarray:
-        """``(...)`` False for chains that no range or lock holds."""
-        return (np.isfinite(self.lower) | self.locked).any(axis=(-1, -2))
-
-    @cached_property
     def _naming(self) -> EulerNaming | None:
         if (self.order == "XYZ").all():
             return None

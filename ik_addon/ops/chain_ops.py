@@ -6,7 +6,7 @@
 import bpy
 from bpy.props import BoolProperty, EnumProperty, StringProperty
 
-from ..blender import chains, paths, presets
+from ..blender import chains, paths, spines
 from ..blender.chain_bones import ChainError, resolve
 from ..blender.properties import SOLVERS, SPACES
 from .common import ChainOperator, RigOperator, armature_exists, named_object
@@ -124,7 +124,7 @@ with a selected object or bone beside them as its target"""
         given = bool(self.target)
         space = {"target_space": self.target_space} if self.properties.is_property_set("target_space") else {}
         target = named_object(self.target) if given else None
-        chain = presets.add_spine(ob, spine, name=self.name, target=target, subtarget=self.subtarget, **space)
+        chain = spines.add_spine(ob, spine, name=self.name, target=target, subtarget=self.subtarget, **space)
         # The panel of the last operation shows what was found.
         self.root_bone, self.end_bone = chain.root_bone, chain.end_bone
         self.target_space, self.subtarget = chain.target_space, chain.subtarget
@@ -136,13 +136,13 @@ with a selected object or bone beside them as its target"""
                 " drag the target, or make it a control with Add Bone",
             )
 
-    def _spine(self, context: bpy.types.Context, ob: bpy.types.Object) -> presets.Spine:
+    def _spine(self, context: bpy.types.Context, ob: bpy.types.Object) -> spines.Spine:
         """The spine that is named, or selected by one of its bones, or by its first and last."""
         if not self.root_bone and not self.end_bone:
             self._take_selection(context, ob)
         if self.root_bone and self.end_bone:
-            return presets.between(ob, self.root_bone, self.end_bone)
-        return presets.spine_at(ob, self.root_bone or self.end_bone)
+            return spines.between(ob, self.root_bone, self.end_bone)
+        return spines.spine_at(ob, self.root_bone or self.end_bone)
 
     def _take_selection(self, context: bpy.types.Context, ob: bpy.types.Object) -> None:
         picked = pick(context, ob)

@@ -12,7 +12,7 @@ from bone_rigs import armature, empty, head, pose, update
 from mathutils import Vector
 from rig_state import select_bones
 
-from ik_addon.blender import chains, files, presets, setup
+from ik_addon.blender import chains, files, setup, spines
 from ik_addon.blender.chain_bones import ChainError
 from ik_addon.cli import arguments
 from ik_addon.cli.work import work
@@ -72,14 +72,14 @@ def test_a_spine_is_found_from_any_bone_of_its_line(kind: str) -> None:
     ob = figure(kind)
     hips, low, *_, neck, top, shoulder, _ = NAMES[kind]
     wanted = (low, neck, False)
-    found = presets.find_spine(ob)
+    found = spines.find_spine(ob)
     assert (found.root, found.end, found.use_tail) == wanted
     for bone in NAMES[kind][:6]:
-        found = presets.spine_at(ob, bone)
+        found = spines.spine_at(ob, bone)
         assert (found.root, found.end, found.use_tail) == wanted, bone
     side = SIDES[kind][0]
     with pytest.raises(ChainError, match="is on one side of the body"):
-        presets.spine_at(ob, shoulder.format(side))
+        spines.spine_at(ob, shoulder.format(side))
     assert found.carried_head == ("" if kind == "numbers" else top)
 
 
@@ -221,10 +221,10 @@ def test_a_refusal_says_why_and_changes_nothing(case: str) -> None:
 def test_a_rig_whose_names_tell_nothing_is_refused() -> None:
     ob = armature("Rig", [("a", "", (0, 0, 0), (0, 0, 1)), ("b", "a", (0, 0, 1), (0, 0, 2))])
     with pytest.raises(ChainError, match="no bone whose name tells of a spine"):
-        presets.find_spine(ob)
+        spines.find_spine(ob)
     with pytest.raises(ChainError, match="select its first and its last bone, or name them"):
-        presets.spine_at(ob, "b")
-    chain = presets.add_spine(ob, presets.between(ob, "a", "b"))
+        spines.spine_at(ob, "b")
+    chain = spines.add_spine(ob, spines.between(ob, "a", "b"))
     update()
     assert chain.use_tail and chain.use_lean and chain.status == "OK"
     assert (chain.target_space, chain.target) == ("ARMATURE", None)
@@ -256,7 +256,7 @@ def test_spines_of_characters_made_by_others(file: str, shared_data: Path) -> No
     assert np.abs(pose(ob)[:, :3, :3] - before[:, :3, :3]).max() <= 1e-4
     assert np.abs(pose(ob)[:, :3, 3] - before[:, :3, 3]).max() <= 1e-5 * size
     assert chain.status == "OK"
-    with pytest.raises(ChainError, match="nothing to add: Spine: the chain is there already"):
+    with pytest.raises(ChainError, match="is set up already: Spine"):
         setup.add(ob, "SPINE")
 
 
@@ -289,8 +289,8 @@ def test_setup_adds_a_preset_by_name(do: Callable[..., Any], tmp_path: Path) -> 
     bpy.ops.wm.open_mainfile(filepath=result.output)
     assert bpy.data.objects["Figure"].ik_chains[0].use_lean
     again = do("setup", result.output, "--preset", "spine", "--in-place")
-    assert again.status == 2
-    assert "nothing to add: Spine: the chain is there already" in again.error
+    assert again.status == 0
+    assert "'Figure' is set up already: Spine" in again.warnings
 
 
 @pytest.mark.parametrize("more", [[], ["--config", "rig.json", "--preset", "spine"], ["--preset", "wings"]])

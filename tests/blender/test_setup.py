@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import bpy
+import counted
 import numpy as np
 import pytest
 from bone_rigs import armature, empty, head, poses, tail, update, world
@@ -718,6 +719,110 @@ def test_a_character_that_lies_on_its_side_is_told() -> None:
         "'Lying': Leg.L, Leg.R do not lead down in the world: contacts take its Z axis for up;"
         " turn the character, or import it with other axes"
     ]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (lambda ob: setattr(ob.data, "pose_position", "REST"), "shows its rest position"),
+        (lambda ob: bpy.context.scene.collection.objects.unlink(ob), ""),
+    ],
+)
+def test_a_rig_that_shows_no_pose_is_refused(spoil: Callable[[Any], None], words: str) -> None:
+    """One that was evaluated once keeps its pose where it is unlinked."""
+    ob = figure()
+    spoil(ob)
+    if words:
+        assert words in refusal(object="Figure")
+    else:
+        setup.add(ob)
+        assert len(ob.ik_chains) == 6
+
+
+def test_a_rig_that_was_never_evaluated_is_refused() -> None:
+    ob = bpy.data.objects.new("Twin", figure().data)
+    with pytest.raises(ChainError, match="'Twin' is in no scene that Blender has evaluated"):
+        setup.add(ob)
+
+
+def test_limbs_that_cannot_be_solved_with_the_others_are_left_out() -> None:
+    ob = figure()
+    constraint = ob.pose.bones["chest"].constraints.new("COPY_ROTATION")
+    constraint.target, constraint.subtarget, constraint.influence = ob, "thigh.L", 0.3
+    report = setup.add(ob)
+    assert set(ob.ik_chains.keys()) == {"Leg.L", "Leg.R", "Tail"}
+    assert set(report.left_out) == {"Spine", "Arm.L", "Arm.R"}
+    assert any("Arm.L" in note and "thigh.L" in note for note in report.notes)
+    assert {chain.status for chain in ob.ik_chains} == {"OK"}
+
+
+def test_a_limb_that_its_limits_move_is_told() -> None:
+    ob = figure()
+    shin = ob.pose.bones["shin.R"]
+    shin.use_ik_limit_x, shin.ik_min_x, shin.ik_max_x = True, 0.5, 2.0
+    shin.rotation_mode = "XYZ"
+    shin.rotation_euler.x = -0.3
+    notes = setup.add(ob, "LEGS").notes
+    assert len(notes) == 1 and notes[0].startswith("'Figure': Leg.R does not keep its pose, by ")
+
+
+def test_all_chains_are_added_or_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    ob = figure()
+    before = dump()
+    add, calls = chains.add, []
+
+    def failing(*args: Any, **settings: Any) -> Any:
+        calls.append(args)
+        if len(calls) == 3:
+            raise ChainError("no more")
+        return add(*args, **settings)
+
+    monkeypatch.setattr(chains, "add", failing)
+    with pytest.raises(ChainError, match="no more"):
+        setup.add(ob)
+    assert len(ob.ik_chains) == 0 and differences(before, dump()) == []
+
+
+def test_a_tail_that_is_a_spine_has_one_chain() -> None:
+    names = ["tail_spine.001", "tail_spine.002", "tail_spine.003", "spine.001", "spine.002", "neck", "head"]
+    bones = [
+        (name, parent, (0.0, 0.2 * i, 0.0), (0.0, 0.2 * (i + 1), 0.05 * (i % 2)))
+        for i, (name, parent) in enumerate(zip(names, ["", *names], strict=False))
+    ]
+    ob = armature("Fish", bones)
+    report = setup.add(ob)
+    assert report.chains == ["Spine"]
+    assert report.notes[0] == "'Fish': left out Tail: chain 'Spine' turns its bones already"
+
+
+def test_an_unknown_preset_is_named() -> None:
+    with pytest.raises(ChainError, match="expected a preset of AUTO, ARMS, LEGS, SPINE, TAILS, got 'WINGS'"):
+        setup.add(figure(), "WINGS")
+
+
+def test_why_a_spine_is_not_found_is_told_where_nothing_else_is() -> None:
+    names = [f"spine.{i:03}" for i in range(4)]
+    armature(
+        "Snake",
+        [
+            (name, parent, (0, 0.1 * i, 0), (0, 0.1 * (i + 1), 0))
+            for i, (name, parent) in enumerate(zip(names, ["", *names], strict=False))
+        ],
+    )
+    assert "where the spine of bone 'spine.000' ends is not told" in refusal(object="Snake")
+
+
+def test_planning_does_not_look_at_all_bones_again_and_again() -> None:
+    def work(count: int) -> int:
+        bones = [
+            (f"spine.{i}", f"spine.{i - 1}" if i else "", (0, 0, i), (0, 0, i + 1)) for i in range(count)
+        ]
+        hair = [(f"hair.{i}", f"spine.{count - 1}", (0, i, count), (0, i, count + 1)) for i in range(count)]
+        neck = [("neck", f"spine.{count - 1}", (0, 0, count), (0, 0, count + 1))]
+        ob = armature(f"Snake {count}", [*bones, *neck, *hair])
+        return counted.steps(lambda: setup.plan(ob))
+
+    assert work(200) < 20 * work(20)
 
 
 def test_animated_limbs_are_told(capfd: pytest.CaptureFixture) -> None:

@@ -155,7 +155,8 @@ def test_a_hand_without_an_arm_is_nothing():
 
 
 def test_of_several_palms_the_one_where_the_arm_ends_counts():
-    bones = [item for item in human("Blender") if not item.name.startswith("hand")]
+    hands = ("hand.L", "hand.R")
+    bones = [item for item in human("Blender") if not {item.name, item.parent} & {*hands}]
     bones = [replace(item, tail=(0.7, 0.0, 1.45)) if item.name == "forearm.L" else item for item in bones]
     bones = [replace(item, tail=(-0.7, 0.0, 1.45)) if item.name == "forearm.R" else item for item in bones]
     palms = [bone(f"Palm{i}.L", "forearm.L", (0.72 - 0.02 * (i == 2), 0, 1.4 + 0.025 * i)) for i in (1, 2, 3)]
@@ -288,8 +289,30 @@ def test_more_limbs_than_usual_are_named_after_their_bones():
         for item in second
     ]
     found = find_limbs([*human("Blender"), *second])
-    assert len(found.limbs) == 6 and found.left_out == ()
-    assert len({limb.turned for limb in found.limbs}) == 6
+    assert found.left_out == ()
+    assert {limb.name: limb.turned[0] for limb in found.limbs} == {
+        "UpperArm.L": "upper_arm.L",
+        "UpperArm2.L": "upper_arm2.L",
+        "UpperArm.R": "upper_arm.R",
+        "UpperArm2.R": "upper_arm2.R",
+        "Leg.L": "thigh.L",
+        "Leg.R": "thigh.R",
+    }
+
+
+def test_no_two_limbs_have_one_name():
+    tails = [
+        item
+        for way in ("a", "b")
+        for item in line(*((f"tail_{way}{i}", (0.0, 0.1 * i, 1.0 + (way == "b"))) for i in range(4)))
+    ]
+    found = find_limbs([bone("body", "", (0, 0, 0)), *tails])
+    assert [limb.name for limb in found.limbs] == ["Tail", "Tail.001"]
+
+
+def test_a_parent_that_is_no_bone_is_named():
+    with pytest.raises(ValueError, match="parents are not among the bones: nobody"):
+        find_limbs([bone("thigh.L", "nobody", (0, 0, 1))])
 
 
 def test_a_limb_that_is_left_out_does_not_change_the_names_of_others():

@@ -110,7 +110,6 @@ def test_full_turns_and_infinite_ranges_are_free():
     limits = JointLimits([[-np.inf, -np.pi, 0.0]], [[np.inf, np.pi, 7.0]])
     assert np.isinf(limits.lower).all()
     assert np.isinf(limits.upper).all()
-    assert not limits.binding
     assert not limits.box().exceeded(turned(170, 80, -170))
     half = JointLimits([[0.5, -np.inf, -np.inf]], [[np.inf, np.inf, np.inf]])
     assert not half.box().exceeded(turned(-90, 0, 0)), "an angle of a circle is always above a minimum"
@@ -118,7 +117,6 @@ def test_full_turns_and_infinite_ranges_are_free():
 
 def test_locked_axes_keep_their_fk_angle():
     limits = JointLimits([[-1.0, -np.inf, -np.inf]], [[1.0, np.inf, np.inf]], [[False, True, True]])
-    assert limits.binding
     fk = turned(20, 12, -7)
     box = limits.box(fk)
     assert box.lower[0, 1:] / DEGREE == pytest.approx([12, -7])

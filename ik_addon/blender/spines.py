@@ -97,14 +97,27 @@ def find_spine(ob: bpy.types.Object, hips: Collection[str] = ()) -> Spine:
         ChainError: when no bone is named as one of a spine, or these are no spine.
     """
     trunk = (bone for bone in ob.data.bones if _is_trunk(bone) and not is_control(bone.name))
-    named = sorted(trunk, key=lambda bone: len(bone.parent_recursive))
+    places = _places(ob)
+    named = sorted(trunk, key=lambda bone: places[bone.name])
     if not named:
         raise ChainError(f"'{ob.name}' has no bone whose name tells of a spine")
     why: ChainError | None = None
     found: list[Spine] = []
+    lines: dict[str, _Line] = {}
+    tried: set[tuple[str, bool]] = set()
+    leads = _leads_to_head(ob)
     for bone in named:
+        if bone.name not in lines:
+            line = _line_of(bone, leads)
+            lines = {**{other.name: line for other in line.bones}, **lines}
+        line = lines[bone.name]
+        # All bones of a line, above the legs or below them, tell of one spine.
+        kind = (line.bones[-1].name, line.is_above_legs(places[bone.name]))
+        if kind in tried:
+            continue
+        tried.add(kind)
         try:
-            found.append(spine_at(ob, bone.name))
+            found.append(_spine_on(ob, line, places[bone.name]))
         except ChainError as error:
             why = why or error
     best = next((spine for spine in found if spine.root not in hips), found[0] if found else None)
@@ -127,11 +140,22 @@ def spine_at(ob: bpy.types.Object, name: str) -> Spine:
         raise ChainError(f"'{ob.name}' has no bone '{name}'")
     if _is_sided(ob.data.bones[name]):
         raise ChainError(f"'{ob.name}': bone '{name}' is on one side of the body: select one of the spine")
-    line = _line(ob.data.bones[name])
-    here = [bone.name for bone in line].index(name)
-    branches = [place for place, bone in enumerate(line) if _carries_limbs(bone)]
-    first = _first_of_trunk(line, here, branches)
-    last = _neck_base(line, first, branches)
+    bone = ob.data.bones[name]
+    return _spine_on(ob, _line_of(bone, _leads_to_head(ob)), _places(ob)[name])
+
+
+def _places(ob: bpy.types.Object) -> dict[str, int]:
+    """The place of each bone on its line: how many are above it."""
+    places: dict[str, int] = {}
+    for bone in ob.data.bones:  # parents first
+        places[bone.name] = places[bone.parent.name] + 1 if bone.parent else 0
+    return places
+
+
+def _spine_on(ob: bpy.types.Object, on: _Line, here: int) -> Spine:
+    line, name = on.bones, on.bones[here].name
+    first = _first_of_trunk(on, here)
+    last = _neck_base(line, first, on.branches)
     if last is None:
         raise ChainError(
             f"'{ob.name}': where the spine of bone '{name}' ends is not told by a neck, a head or shoulders:"
@@ -167,22 +191,50 @@ def between(ob: bpy.types.Object, root: str, end: str) -> Spine:
     return Spine(root, end, not _is_head_or_neck(ob.data.bones[end]), head, carried)
 
 
-def _line(bone: bpy.types.Bone) -> list[bpy.types.Bone]:
-    """The bones in the middle of the body from the uppermost parent on, as far as they do not branch."""
+@dataclass(frozen=True)
+class _Line:
+    """The bones in the middle of the body, root first, and the places of those that carry limbs."""
+
+    bones: list[bpy.types.Bone]
+    branches: list[int]
+
+    def is_above_legs(self, place: int) -> bool:
+        """Whether a bone is where legs branch off, or further up: the first of several branches are legs."""
+        return len(self.branches) > 1 and self.branches[0] <= place
+
+
+def _line_of(bone: bpy.types.Bone, leads: Collection[str]) -> _Line:
+    """The line that a bone is on, from the uppermost parent on, as far as it does not branch.
+
+    Args:
+        leads: as from `_leads_to_head`: where bones branch, the line goes on there.
+    """
     line = [*reversed(bone.parent_recursive), bone]
     while True:
         middle = [child for child in line[-1].children if not _is_sided(child)]
         if len(middle) > 1:
-            middle = [c for c in middle if any(map(_is_head_or_neck, (c, *c.children_recursive)))]
+            middle = [child for child in middle if child.name in leads]
         if len(middle) != 1:
-            return line
+            break
         line.append(middle[0])
+    return _Line(line, [place for place, bone in enumerate(line) if _carries_limbs(bone)])
 
 
-def _first_of_trunk(line: Sequence[bpy.types.Bone], here: int, branches: Sequence[int]) -> int:
+def _leads_to_head(ob: bpy.types.Object) -> set[str]:
+    """Names of the heads and necks, and of all bones that carry one."""
+    found: set[str] = set()
+    for bone in filter(_is_head_or_neck, ob.data.bones):
+        above: bpy.types.Bone | None = bone
+        while above is not None and above.name not in found:
+            found.add(above.name)
+            above = above.parent
+    return found
+
+
+def _first_of_trunk(on: _Line, here: int) -> int:
     """Where a spine begins on its line: behind the legs, at the first name that tells of a trunk."""
-    after = branches[0] + 1 if len(branches) > 1 and branches[0] <= here else 0
-    named = (place for place in range(after, len(line)) if _is_trunk(line[place]))
+    after = on.branches[0] + 1 if on.is_above_legs(here) else 0
+    named = (place for place in range(after, len(on.bones)) if _is_trunk(on.bones[place]))
     return next(named, max(after, here))
 
 
@@ -197,10 +249,9 @@ def _neck_base(line: Sequence[bpy.types.Bone], first: int, branches: Sequence[in
 
 def _heads(ob: bpy.types.Object, root: bpy.types.Bone) -> tuple[str, str]:
     """A head that may lead a spine, and one that the spine carries."""
-    carried = set(root.children_recursive)
     heads = [bone for bone in ob.data.bones if "head" in words(bone.name) and not _is_sided(bone)]
-    free = [bone.name for bone in heads if bone not in carried]
-    held = [bone.name for bone in heads if bone in carried]
+    held = [bone.name for bone in heads if root in bone.parent_recursive]
+    free = [bone.name for bone in heads if bone != root and bone.name not in held]
     return free[0] if free else "", held[0] if held else ""
 
 
