@@ -14,7 +14,7 @@ from typing import Any
 
 import bpy
 
-from ..core.bone_names import is_control, side, words
+from ..core.bone_names import is_control, is_helper, joint, side, words
 from . import chains
 from .chain_bones import ChainError
 
@@ -260,7 +260,7 @@ def _carries_limbs(bone: bpy.types.Bone) -> bool:
 
 
 def _is_trunk(bone: bpy.types.Bone) -> bool:
-    if _is_sided(bone):
+    if _is_sided(bone) or joint(bone.name) is not None or is_helper(bone.name):
         return False
     return any(word.endswith(part) for word in words(bone.name) for part in TRUNK)
 

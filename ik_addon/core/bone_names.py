@@ -124,6 +124,11 @@ def is_control(name: str) -> bool:
     return not _CONTROLS.isdisjoint(words(name))
 
 
+def is_helper(name: str) -> bool:
+    """Whether a bone hangs beside a body: a muscle, a piece of clothing, hair."""
+    return not _HELPERS.isdisjoint(words(name))
+
+
 @cache
 def joint(name: str) -> Joint | None:
     """The joint of a limb that a name tells of; None for all other bones, also those beside a limb."""

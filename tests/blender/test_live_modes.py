@@ -352,3 +352,18 @@ def test_a_driven_bone_is_never_late() -> None:
                 bpy.context.scene.frame_set(frame)
                 angle = evaluated(ob).pose.bones[hips.name].rotation_euler[0]
                 assert angle == pytest.approx(0.05 * frame, abs=1e-5)
+
+
+@pytest.mark.parametrize("others", [0, 200])
+def test_a_limb_follows_the_bone_that_carries_it_in_a_rig_of_any_size(others: int) -> None:
+    """Of a rig with many bones the few that a solve looks at are read one by one."""
+    bones = [(f"other.{i}", "hips", (0.0, 0.0, 1.0 + i), (0.3, 0.0, 1.0 + i)) for i in range(others)]
+    ob = armature("Rig", (*LEG, *bones))
+    chains.add(ob, "thigh", "foot", name="leg", use_tail=False, target_location=TARGET)
+    ob.pose.bones["hips"].rotation_mode = "XYZ"
+    for turn in ((0.2, 0.1, -0.3), (-0.1, 0.3, 0.2)):
+        ob.pose.bones["hips"].rotation_euler = turn
+        ob.pose.bones["hips"].location = (0.02, -0.01, 0.03)
+        update()
+        assert off(ob) <= ON_TARGET
+        assert ob.ik_chains["leg"].status == "OK"

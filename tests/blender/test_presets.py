@@ -260,6 +260,13 @@ def test_spines_of_characters_made_by_others(file: str, shared_data: Path) -> No
         setup.add(ob, "SPINE")
 
 
+@pytest.mark.parametrize("name", ["back_leg", "hair_back", "coat_back", "spine_twist"])
+def test_what_only_sounds_like_a_trunk_is_no_spine(name: str, fresh: Any) -> None:
+    ob = armature("Rig", [(name, "", (0, 0, 0), (0, 0, 1)), ("neck", name, (0, 0, 1), (0, 0, 2))])
+    with pytest.raises(ChainError, match="has no bone whose name tells of a spine"):
+        spines.find_spine(ob)
+
+
 def test_presets_have_the_same_names_everywhere() -> None:
     known = [setup.AUTO, *setup.PARTS]
     assert [preset.upper() for preset in arguments.PRESETS] == known
