@@ -16,7 +16,7 @@ from mathutils import Vector
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 import ik_addon  # noqa: E402
-from ik_addon.blender import chains, compat  # noqa: E402
+from ik_addon.blender import chains  # noqa: E402
 
 BONE = 0.5
 
@@ -142,7 +142,7 @@ def twice_time(ob: bpy.types.Object, frames: int = 50) -> float:
     """`frame_time` with a handler that only has Blender evaluate the object a second time."""
 
     def tag(_scene: bpy.types.Scene, _depsgraph: bpy.types.Depsgraph) -> None:
-        ob.update_tag(refresh=compat.POSE_AGAIN)
+        ob.update_tag(refresh={"DATA"})
 
     bpy.app.handlers.frame_change_post.append(tag)
     try:

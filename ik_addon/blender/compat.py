@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where Blender's versions differ: branches on features, where one tells, and nowhere else."""
+"""Where Blender's versions differ. Branches on features, and nowhere else."""
 
 from __future__ import annotations
 
@@ -7,11 +7,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import bpy
-
-# How a rig is tagged to be posed again. Told that the object changed, Blender poses its bones once, told that
-# its data changed, twice. Before 4.5 simulation nodes on a skin then now and then read what hangs on the rig
-# where it was before: there both evaluations are worth their time.
-POSE_AGAIN = {"OBJECT"} if bpy.app.version >= (4, 5) else {"DATA"}
 
 
 def action_curves(action: bpy.types.Action | None, slot: Any = None) -> Any:

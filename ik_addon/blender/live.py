@@ -11,7 +11,7 @@ import bpy
 import numpy as np
 
 from ..core.pipeline import solve
-from . import anchors, animation, compat, joint_limits, memory
+from . import anchors, animation, joint_limits, memory
 from .memory import Held
 from .outcomes import Outcome, outcomes
 from .plan import (
@@ -205,7 +205,7 @@ def _write(
     if len(ob.ik_chains):
         stale |= _write_results(ob.ik_chains, outcome)
     if stale:
-        ob.update_tag(refresh=compat.POSE_AGAIN)
+        ob.update_tag(refresh={"DATA"})
 
 
 def _remember(bones: Any, channel: str, at: np.ndarray, held: Held, record: np.ndarray) -> None:

@@ -203,14 +203,11 @@ def test_a_fault_is_told_once_and_the_next_edit_solves_again(
 
 @pytest.fixture
 def asked_again() -> Iterator[list[bool]]:
-    """For each frame change whether Blender is asked to evaluate an armature, which stands, once more."""
+    """For each frame change whether Blender is asked to evaluate the armature once more."""
     seen: list[bool] = []
 
     def look(_scene: bpy.types.Scene, depsgraph: bpy.types.Depsgraph) -> None:
-        rigs = [update for update in depsgraph.updates if getattr(update.id, "type", "") == "ARMATURE"]
-        moved = any(update.is_updated_transform for update in rigs)
-        # How Blender is asked depends on its release: told of a change of the object, or of its data.
-        seen.append(moved or depsgraph.id_type_updated("ARMATURE"))
+        seen.append(depsgraph.id_type_updated("ARMATURE"))
 
     bpy.app.handlers.frame_change_post.append(look)
     yield seen
