@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A character is set up in one step: made by others, by Rigify, or for one test. Nothing moves."""
+"""Finding the limbs of a rig and adding their chains: what is added, what is left out, the operator."""
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,87 +9,15 @@ import bpy
 import counted
 import numpy as np
 import pytest
-from bone_rigs import armature, empty, head, poses, tail, update, world
+from bone_rigs import armature, empty, head, poses, update
+from figures import ALL, BODY, LIMBS, SIDES, assert_set_up_in_place, by_name, figure, refusal
 from rig_state import NOISE, differences, dump, pose_difference, select_bones
 from rig_state import pose as pose_by_bone
 
-from ik_addon.blender import chains, files, setup
+from ik_addon.blender import chains, setup
 from ik_addon.blender.chain_bones import ChainError
-from ik_addon.cli import arguments
-from ik_addon.cli.work import work
 
 pytestmark = pytest.mark.usefixtures("fresh")
-
-# Of a limb's length. Blender's float32 poses; a joint of a limb that is straight moves by the root of that.
-ROUNDING, STRAIGHT = 4e-6, 4e-4
-
-# A body with both arms and legs, a spine and a tail.
-SIDES = (("L", 1.0), ("R", -1.0))
-BODY = (
-    ("hips", "", (0.0, 0.0, 1.0), (0.0, 0.0, 1.1)),
-    ("spine", "hips", (0.0, 0.0, 1.1), (0.0, 0.03, 1.3)),
-    ("chest", "spine", (0.0, 0.03, 1.3), (0.0, 0.0, 1.5)),
-    ("neck", "chest", (0.0, 0.0, 1.5), (0.0, 0.0, 1.6)),
-    ("tail", "hips", (0.0, 0.1, 1.0), (0.0, 0.3, 0.95)),
-    ("tail.001", "tail", (0.0, 0.3, 0.95), (0.0, 0.5, 0.95)),
-    ("tail.002", "tail.001", (0.0, 0.5, 0.95), (0.0, 0.7, 1.0)),
-)
-LIMBS = (
-    ("upper_arm", "chest", (0.2, 0.0, 1.45), (0.45, 0.05, 1.4)),
-    ("forearm", "upper_arm", (0.45, 0.05, 1.4), (0.7, 0.0, 1.35)),
-    ("hand", "forearm", (0.7, 0.0, 1.35), (0.8, 0.0, 1.35)),
-    ("thigh", "hips", (0.1, 0.0, 0.95), (0.1, -0.05, 0.5)),
-    ("shin", "thigh", (0.1, -0.05, 0.5), (0.1, 0.0, 0.08)),
-    ("foot", "shin", (0.1, 0.0, 0.08), (0.1, -0.15, 0.03)),
-)
-ALL = {"Spine", "Arm.L", "Arm.R", "Leg.L", "Leg.R", "Tail"}
-
-
-def figure(name: str = "Figure", left_out: tuple[str, ...] = ()) -> bpy.types.Object:
-    """The body; `left_out` are bones that it has not."""
-    bones = list(BODY)
-    for side, mirror in SIDES:
-        for bone, parent, start, stop in LIMBS:
-            above = parent if parent in ("chest", "hips") else f"{parent}.{side}"
-            points = ((mirror * x, y, z) for x, y, z in (start, stop))
-            bones.append((f"{bone}.{side}", above, *points))
-    return armature(name, [bone for bone in bones if bone[0] not in left_out])
-
-
-def by_name(ob: bpy.types.Object) -> dict[str, tuple[str, str, str, bool, str]]:
-    """Root, end, solver, use_tail and target space of the chains."""
-    return {c.name: (c.root_bone, c.end_bone, c.solver, c.use_tail, c.target_space) for c in ob.ik_chains}
-
-
-def limb_joints(ob: bpy.types.Object, chain: Any) -> np.ndarray:
-    """World positions of the joints of a chain, the tip last."""
-    bone = ob.data.bones[chain.end_bone]
-    path = [bone.name]
-    while path[0] != chain.root_bone:
-        bone = bone.parent
-        path.insert(0, bone.name)
-    tip = tail(ob, path[-1]) if chain.use_tail else head(ob, path[-1])
-    heads = path if chain.use_tail else path[:-1]
-    return np.array([*(head(ob, name) for name in heads), tip])
-
-
-def assert_set_up_in_place(ob: bpy.types.Object, before: dict[str, Any]) -> None:
-    """All chains have their tips on their targets, and no joint has moved."""
-    update()
-    for chain in ob.ik_chains:
-        assert (chain.status, chain.message) == ("OK", ""), chain.name
-        joints = limb_joints(ob, chain)
-        was = np.array([np.array(before[name])[:3, 3] for name in path_of_chain(ob, chain)])
-        length = np.linalg.norm(np.diff(joints, axis=0), axis=1).sum()
-        straight = np.linalg.norm(joints[-1] - joints[0]) > 0.999 * length
-        moved = np.linalg.norm(joints[: len(was)] - was, axis=1).max()
-        assert moved <= (STRAIGHT if straight else 20.0 * ROUNDING) * length, chain.name
-        assert chain.residual <= ROUNDING * length, chain.name
-
-
-def path_of_chain(ob: bpy.types.Object, chain: Any) -> list[str]:
-    names = [chain.end_bone, *(bone.name for bone in ob.data.bones[chain.end_bone].parent_recursive)]
-    return names[: names.index(chain.root_bone) + 1][::-1]
 
 
 # What is added
@@ -300,14 +227,6 @@ def test_a_linked_character_is_refused(tmp_path: Path) -> None:
     assert "is linked" in refusal(object="Figure")
 
 
-def refusal(**properties: Any) -> str:
-    before = dump()
-    with pytest.raises(RuntimeError) as caught:
-        bpy.ops.ik_chain.setup(**properties)
-    assert dump() == before
-    return str(caught.value)
-
-
 REFUSALS: dict[str, tuple[Callable[[], Any], dict[str, Any], str]] = {
     "a prop": (
         lambda: armature("Prop", [("lid", "", (0, 0, 0), (0, 0, 1)), ("hinge", "lid", (0, 0, 1), (0, 0, 2))]),
@@ -349,364 +268,6 @@ def test_a_refusal_says_why_and_changes_nothing(case: str) -> None:
 def test_nothing_to_work_on() -> None:
     with pytest.raises(RuntimeError, match="no armature to add a chain to"):
         bpy.ops.ik_chain.setup()
-
-
-# The operator
-
-
-def test_the_active_object_or_that_of_the_context() -> None:
-    ob, other = figure(), figure("Other")
-    bpy.context.view_layer.objects.active = ob
-    assert bpy.ops.ik_chain.setup() == {"FINISHED"}
-    assert (len(ob.ik_chains), len(other.ik_chains)) == (6, 0)
-    with bpy.context.temp_override(object=other):
-        assert bpy.ops.ik_chain.setup() == {"FINISHED"}
-    assert len(other.ik_chains) == 6
-
-
-def test_in_pose_mode_hidden_and_without_selection() -> None:
-    ob = figure()
-    select_bones(ob, ["hand.L"])
-    assert bpy.ops.ik_chain.setup(preset="LEGS") == {"FINISHED"}
-    bpy.ops.object.mode_set(mode="OBJECT")
-    bpy.context.view_layer.objects.active = None
-    ob.hide_set(True)
-    assert bpy.ops.ik_chain.setup(object="Figure", preset="ARMS") == {"FINISHED"}
-    assert set(ob.ik_chains.keys()) == {"Leg.L", "Leg.R", "Arm.L", "Arm.R"}
-
-
-def test_it_tells_what_it_added_and_what_not(capfd: pytest.CaptureFixture) -> None:
-    figure(left_out=("hand.R",))
-    bpy.ops.ik_chain.setup(object="Figure", preset="ARMS")
-    told = capfd.readouterr().out
-    assert "Warning: Added 1 chain: Arm.L; left out, see the Info editor: Arm.R" in told.splitlines()[-1]
-    assert "Warning: 'Figure': left out Arm.R: no bone at the end is named as a hand" in told
-
-
-def test_undo_and_redo_are_one_step() -> None:
-    figure()
-    before, pose_before = dump(), pose_by_bone(bpy.data.objects["Figure"])
-    bpy.ops.ed.undo_push(message="before")
-    assert bpy.ops.ik_chain.setup("EXEC_DEFAULT", True, object="Figure") == {"FINISHED"}
-    after = dump()
-    assert len(bpy.data.objects["Figure"].ik_chains) == 6
-    for _ in range(2):
-        bpy.ops.ed.undo()
-        assert differences(before, dump()) == []
-        assert pose_difference(pose_by_bone(bpy.data.objects["Figure"]), pose_before) < NOISE
-        bpy.ops.ed.redo()
-        assert differences(after, dump()) == []
-
-
-def test_the_preset_is_not_remembered() -> None:
-    figure()
-    bpy.ops.ik_chain.setup(object="Figure", preset="TAILS")
-    bpy.ops.ik_chain.setup(object="Figure")
-    assert len(bpy.data.objects["Figure"].ik_chains) == 6
-
-
-# Characters made by others. Which bones are their limbs was read off their hierarchies by hand.
-
-Limbs = dict[str, tuple[str, str, str]]
-
-
-def two_bone(name: str, root: str, end: str, *sides: str) -> Limbs:
-    """A limb of two bones on both sides: the words for left and right stand for {}."""
-    return {
-        f"{name}.{letter}": (root.format(side), end.format(side), "TWO_BONE")
-        for letter, side in zip("LR", sides, strict=True)
-    }
-
-
-KAYKIT = {
-    "Spine": ("spine", "head", "FABRIK"),
-    **two_bone("Arm", "upperarm.{}", "wrist.{}", "l", "r"),
-    **two_bone("Leg", "upperleg.{}", "foot.{}", "l", "r"),
-}
-MOTION = {
-    **two_bone("Arm", "{}Arm", "{}Hand", "Left", "Right"),
-    **two_bone("Leg", "{}UpLeg", "{}Foot", "Left", "Right"),
-}
-VRM = {
-    "Spine": ("spine", "neck", "FABRIK"),
-    **two_bone("Arm", "upper_arm.{}", "hand.{}", "L", "R"),
-    **two_bone("Leg", "upper_leg.{}", "foot.{}", "L", "R"),
-}
-REAL: dict[str, Limbs] = {
-    "bvh_cmu/02_01.bvh": {"Spine": ("LowerBack", "Neck", "FABRIK"), **MOTION},
-    "bvh_cmu/cmu_12_01_walk.bvh": {"Spine": ("LowerBack", "Neck", "FABRIK"), **MOTION},
-    "bvh_cmu/jumping_jacks.bvh": {
-        "Spine": ("lowerback", "Neck", "FABRIK"),
-        **two_bone("Arm", "{}Shoulder", "{}Wrist", "Left", "Right"),
-        **two_bone("Leg", "{}Hip", "{}Ankle", "Left", "Right"),
-    },
-    "bvh_fair1/dab.bvh": {"Spine": ("Spine", "Neck", "FABRIK"), **MOTION},
-    "fox/Fox.glb": {
-        "Spine": ("b_Spine01_02", "b_Neck_04", "FABRIK"),
-        "Foreleg.L": ("b_LeftUpperArm_09", "b_LeftHand_011", "TWO_BONE"),
-        "Foreleg.R": ("b_RightUpperArm_06", "b_RightHand_08", "TWO_BONE"),
-        "Hindleg.L": ("b_LeftLeg01_015", "b_LeftFoot02_018", "THREE_BONE"),
-        "Hindleg.R": ("b_RightLeg01_019", "b_RightFoot02_022", "THREE_BONE"),
-        "Tail": ("b_Tail01_012", "b_Tail03_014", "FABRIK"),
-    },
-    "godot_player/player.glb": {
-        "Spine": ("waist", "neck", "FABRIK"),
-        **two_bone("Leg", "{}-thigh", "{}-foot", "l", "r"),
-    },
-    "kaykit/Med_General.glb": KAYKIT,
-    "kaykit/manny_med_mod.gltf": KAYKIT,
-    "mannequiny/mannequiny.glb": {
-        "Spine": ("spine_01", "neck_01", "FABRIK"),
-        **two_bone("Arm", "upperarm.{}", "hand.{}", "l", "r"),
-        **two_bone("Leg", "thigh.{}", "foot.{}", "l", "r"),
-    },
-    "quaternius_glb/Apatosaurus.glb": {
-        "Spine": ("Torso", "Neck", "FABRIK"),
-        "Tail": ("Tail1", "Tail5", "FABRIK"),
-    },
-    "quaternius_glb/Snake.glb": {"Tail": ("Tail", "Tail3", "FABRIK")},
-    "quaternius_blend/Snake.blend": {"Tail": ("Tail", "Tail3", "FABRIK")},
-    "quaternius_blend/Horse.blend": {"Tail": ("Tail1", "Tail4", "FABRIK")},
-    "robot_expressive/RobotExpressive.blend": {
-        "Spine": ("Abdomen", "Neck", "FABRIK"),
-        **two_bone("Arm", "UpperArm.{}", "Palm1.{}", "L", "R"),
-    },
-    "vrm_addon_blend/armature_transform.blend": VRM,
-    "vrm_addon_blend/blender_2_40_to_2_93_unknown_constraint.blend": VRM,
-    "vrm_addon_blend/hips_translation.blend": VRM,
-    "vrm_addon_blend/multi_root_armature_vrm1.blend": VRM,
-    "vrm_addon_blend/rest_a_pose_t_position_pose.blend": VRM,
-}
-# Their limbs that cannot be solved, and a word of the reason.
-NOT_SOLVED = {
-    "godot_player/player.glb": {"Arm.L": "named as a hand", "Arm.R": "named as a hand"},
-    "quaternius_glb/Apatosaurus.glb": dict.fromkeys(
-        ("Foreleg.L", "Foreleg.R", "Hindleg.L", "Hindleg.R"), "named as a foot"
-    ),
-    "quaternius_blend/Horse.blend": dict.fromkeys(
-        ("Foreleg.L", "Foreleg.R", "Hindleg.L", "Hindleg.R"), "the constraint 'IK'"
-    ),
-    "robot_expressive/RobotExpressive.blend": dict.fromkeys(("Leg.L", "Leg.R"), "the constraint 'IK'"),
-    "quaternius_blend/Snake.blend": {"Spine": "one bone does not bend"},
-    "quaternius_glb/Snake.glb": {"Spine": "one bone does not bend"},
-}
-
-
-@pytest.mark.parametrize("file", REAL)
-def test_characters_made_by_others(file: str, shared_data: Path) -> None:
-    files.load(shared_data / file)
-    (ob,) = (ob for ob in bpy.data.objects if ob.type == "ARMATURE")
-    bpy.context.scene.frame_set(bpy.context.scene.frame_start + 5)
-    before = pose_by_bone(ob)
-    left_out = {item.name: item.reason for item in setup.plan(ob).left_out}
-    bpy.ops.ik_chain.setup(object=ob.name)
-    assert {name: chain[:3] for name, chain in by_name(ob).items()} == REAL[file]
-    assert left_out.keys() == NOT_SOLVED.get(file, {}).keys()
-    for name, words in NOT_SOLVED.get(file, {}).items():
-        assert words in left_out[name]
-    assert_set_up_in_place(ob, before)
-    with pytest.raises(ChainError, match="nothing to add|is set up already"):
-        setup.add(ob)
-    assert len(ob.ik_chains) == len(REAL[file])
-
-
-NO_LIMBS = {
-    "cesium_man/cesium_man.gltf": "has no bones whose names tell of arms, legs, a spine or a tail",
-    "godot_hand/LeftHandHumanoid.gltf": "has no bones whose names tell of",
-    "morse_kuka/kuka_lwr.blend": "has no bones whose names tell of",
-    "quaternius_blend/Dog.blend": "has no bones whose names tell of",
-    "quaternius_blend/Spider.blend": "; and for other reasons BackLeg.R, FrontLeg.L, FrontLeg.R,",
-    "quaternius_glb/Spider.glb": "MidFrontLeg.L, MidFrontLeg.R: no bone at the end is named as a foot",
-    "rigged_simple/rigged_simple.gltf": "has no bones whose names tell of",
-}
-
-
-@pytest.mark.parametrize("file", NO_LIMBS)
-def test_rigs_without_limbs_that_can_be_found(file: str, shared_data: Path) -> None:
-    files.load(shared_data / file)
-    (ob,) = (ob for ob in bpy.data.objects if ob.type == "ARMATURE")
-    assert NO_LIMBS[file] in refusal(object=ob.name)
-
-
-def test_legs_whose_own_ik_is_muted(shared_data: Path) -> None:
-    """Connected bones: the tips are their tails. The FK pose is what the chains start from."""
-    files.load(shared_data / "quaternius_blend/Spider.blend")
-    ob = bpy.data.objects["SpiderArmature"]
-    for bone in ob.pose.bones:
-        for constraint in bone.constraints:
-            constraint.mute = True
-    before = pose_by_bone(ob)
-    setup.add(ob, "LEGS")
-    assert by_name(ob)["MidBackLeg.R"] == ("MidBackLeg.R", "MidBackLeg3.R", "FABRIK", True, "WORLD")
-    assert len(ob.ik_chains) == 8
-    assert_set_up_in_place(ob, before)
-
-
-def test_the_limb_modes_of_a_fox(shared_data: Path) -> None:
-    files.load(shared_data / "fox/Fox.glb")
-    ob = bpy.data.objects["root"]
-    setup.add(ob)
-    assert {c.limb_mode for c in ob.ik_chains if c.solver == "THREE_BONE"} == {"HOCK_PARALLEL"}
-    assert {c.name for c in ob.ik_chains if c.target_space == "WORLD"} == {
-        "Foreleg.L", "Foreleg.R", "Hindleg.L", "Hindleg.R"
-    }  # fmt: skip
-    update()
-    paw = head(ob, "b_LeftFoot02_018")
-    ob.ik_chains["Hindleg.L"].target_location[2] += 6.0
-    update()
-    assert np.allclose(head(ob, "b_LeftFoot02_018") - paw, (0.0, 0.0, 6.0), atol=1e-3)
-    assert ob.ik_chains["Hindleg.L"].status == "OK"
-
-
-@pytest.fixture(scope="module")
-def rigify(addon: Any) -> Any:
-    import addon_utils  # a module of bpy's own, found once that is imported
-
-    def make(operator: str, generate: bool) -> bpy.types.Object:
-        bpy.ops.wm.read_factory_settings(use_empty=True)
-        if addon_utils.enable("rigify", default_set=True) is None:
-            pytest.skip("this Blender comes without Rigify")
-        getattr(bpy.ops.object, f"armature_{operator}_metarig_add")()
-        if generate:
-            bpy.ops.pose.rigify_generate()
-        bpy.context.scene.frame_set(1)
-        return bpy.context.object
-
-    yield make
-    addon_utils.disable("rigify", default_set=True)
-    bpy.ops.wm.read_factory_settings(use_empty=True)
-
-
-def test_the_metarig_of_a_human(rigify: Any) -> None:
-    ob = rigify("basic_human", generate=False)
-    before = pose_by_bone(ob)
-    setup.add(ob)
-    assert {name: chain[:3] for name, chain in by_name(ob).items()} == {
-        "Spine": ("spine.001", "spine.004", "FABRIK"),
-        **two_bone("Arm", "upper_arm.{}", "hand.{}", "L", "R"),
-        **two_bone("Leg", "thigh.{}", "foot.{}", "L", "R"),
-    }
-    assert_set_up_in_place(ob, before)
-
-
-def test_the_metarig_of_a_horse(rigify: Any) -> None:
-    ob = rigify("horse", generate=False)
-    before = pose_by_bone(ob)
-    setup.add(ob)
-    hooves = {"Foreleg": ("upper_arm", "f_toe"), "Hindleg": ("thigh", "r_toe")}
-    assert {name: chain[:3] for name, chain in by_name(ob).items()} == {
-        "Spine": ("spine.003", "neck.001", "FABRIK"),
-        **{
-            f"{name}.{side}": (f"{root}.{side}", f"{end}.{side}", "THREE_BONE")
-            for name, (root, end) in hooves.items()
-            for side in "LR"
-        },
-        "Tail": ("tail.001", "tail.005", "FABRIK"),
-    }
-    modes = {c.name.partition(".")[0]: c.limb_mode for c in ob.ik_chains if c.solver == "THREE_BONE"}
-    assert modes == {"Foreleg": "HOCK_RATIO", "Hindleg": "HOCK_PARALLEL"}
-    assert_set_up_in_place(ob, before)
-
-
-def test_a_generated_rig_is_left_alone(rigify: Any) -> None:
-    ob = rigify("basic_human", generate=True)
-    assert "Spine, Arm.L, Arm.R, Leg.L, Leg.R: these bones follow the controls of the rig" in refusal(
-        object=ob.name
-    )
-
-
-# The command line
-
-
-def do(*argv: object) -> Any:
-    options = arguments.parse([str(argument) for argument in argv], "test")
-    return work(options.files[0], options)
-
-
-def test_a_blend_file_with_a_character_and_a_prop(tmp_path: Path) -> None:
-    figure(left_out=("hand.R",))
-    armature("Prop", [("lid", "", (0, 0, 0), (0, 0, 1))])
-    file = tmp_path / "figure.blend"
-    bpy.ops.wm.save_as_mainfile(filepath=str(file))
-    result = do("setup", file, "--preset", "auto", "--output", tmp_path / "out")
-    assert (result.status, result.error) == (0, None)
-    assert {chain["chain"]: chain["status_frames"] for chain in result.chains} == dict.fromkeys(
-        ALL - {"Arm.R"}, {"OK": 1}
-    )
-    assert [text.partition(", and")[0] for text in result.warnings] == [
-        "'Figure': left out Arm.R: no bone at the end is named as a hand",
-        "'Prop' has no bones whose names tell of arms, legs, a spine or a tail",
-    ]
-    json.loads(result.line())
-    bpy.ops.wm.open_mainfile(filepath=result.output)
-    assert len(bpy.data.objects["Figure"].ik_chains) == 5
-    again = do("setup", result.output, "--preset", "auto", "--in-place")
-    assert (again.status, again.error) == (0, None)
-    assert "'Figure' is set up already: Spine, Arm.L, Leg.L, Leg.R, Tail" in again.warnings
-
-
-@pytest.mark.parametrize(
-    ("file", "preset", "names"),
-    [
-        ("bvh_cmu/02_01.bvh", "legs", {"Leg.L", "Leg.R"}),
-        ("fox/Fox.glb", "auto", {"Spine", "Foreleg.L", "Foreleg.R", "Hindleg.L", "Hindleg.R", "Tail"}),
-        ("fox/Fox.glb", "tails", {"Tail"}),
-        ("kaykit/Med_General.glb", "arms", {"Arm.L", "Arm.R"}),
-    ],
-)
-def test_imported_files(file: str, preset: str, names: set[str], shared_data: Path, tmp_path: Path) -> None:
-    result = do("setup", shared_data / file, "--preset", preset, "--output", tmp_path)
-    (animated,) = result.warnings
-    assert result.status == 0 and animated == f"{setup.HOLD_STILL}: {', '.join(sorted(names))}"
-    assert {chain["chain"] for chain in result.chains} == names
-    assert all(chain["status_frames"] == {"OK": 1} for chain in result.chains)
-    bpy.ops.wm.open_mainfile(filepath=result.output)
-    (ob,) = (ob for ob in bpy.data.objects if ob.type == "ARMATURE")
-    assert set(ob.ik_chains.keys()) == names
-
-
-def test_a_file_without_limbs_is_an_error(shared_data: Path, tmp_path: Path) -> None:
-    file = shared_data / "rigged_simple/rigged_simple.gltf"
-    result = do("setup", file, "--preset", "auto", "--output", tmp_path)
-    assert result.status == 2
-    assert (
-        result.error == f"{file}: 'Armature' has no bones whose names tell of arms, legs, a spine or a tail"
-    )
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_motion_capture_is_set_up_and_planted_in_one_run(shared_data: Path, tmp_path: Path) -> None:
-    """The feet of the recorded walk slide by some 4 % of the leg; planted they stand."""
-    result = do(
-        "setup", shared_data / "bvh_cmu/02_01.bvh", "--preset", "legs", "--plant", "--output", tmp_path
-    )
-    assert result.status == 0
-    checked = do("check", result.output, "--frames", "1:200")
-    contacts = [contact for chain in checked.chains for contact in chain["contacts"]]
-    assert len(contacts) >= 2
-    leg = leg_length()
-    assert max(contact["slide"] for contact in contacts) < 1e-4 * leg
-    assert max(contact["slide_fk"] for contact in contacts) > 0.01 * leg
-
-
-def test_what_is_not_planted_plays_on_as_it_is_animated(shared_data: Path, tmp_path: Path) -> None:
-    file = shared_data / "bvh_cmu/02_01.bvh"
-    files.load(file)
-    fk = poses(bpy.data.objects["02_01"], (1, 60, 200))
-    result = do("setup", file, "--preset", "auto", "--plant", "--output", tmp_path)
-    assert result.status == 0
-    muted = [text.partition("'")[2].partition("'")[0] for text in result.warnings if "is muted" in text]
-    assert muted == ["Arm.L", "Arm.R", "Spine"]
-    bpy.ops.wm.open_mainfile(filepath=result.output)
-    ob = bpy.data.objects["02_01"]
-    assert {chain.name for chain in ob.ik_chains if chain.mute} == set(muted)
-    moved = np.abs(poses(ob, (1, 60, 200)) - fk).max(axis=(0, 2, 3))
-    changed = {ob.pose.bones[place].name for place in np.flatnonzero(moved > 1e-4)}
-    assert changed and changed <= {
-        bone.name
-        for root in ("LeftUpLeg", "RightUpLeg")
-        for bone in (ob.data.bones[root], *ob.data.bones[root].children_recursive)
-    }
 
 
 def test_a_character_that_lies_on_its_side_is_told() -> None:
@@ -837,8 +398,55 @@ def test_animated_limbs_are_told(capfd: pytest.CaptureFixture) -> None:
     assert setup.HOLD_STILL in capfd.readouterr().out
 
 
-def leg_length() -> float:
-    """In the world, of the left leg."""
-    (ob,) = (ob for ob in bpy.data.objects if ob.type == "ARMATURE")
-    heads = [np.array(ob.data.bones[name].head_local) for name in ("LeftUpLeg", "LeftLeg", "LeftFoot")]
-    return float(np.linalg.norm(np.diff(heads, axis=0), axis=1).sum() * world(ob)[0, 0])
+# The operator
+
+
+def test_the_active_object_or_that_of_the_context() -> None:
+    ob, other = figure(), figure("Other")
+    bpy.context.view_layer.objects.active = ob
+    assert bpy.ops.ik_chain.setup() == {"FINISHED"}
+    assert (len(ob.ik_chains), len(other.ik_chains)) == (6, 0)
+    with bpy.context.temp_override(object=other):
+        assert bpy.ops.ik_chain.setup() == {"FINISHED"}
+    assert len(other.ik_chains) == 6
+
+
+def test_in_pose_mode_hidden_and_without_selection() -> None:
+    ob = figure()
+    select_bones(ob, ["hand.L"])
+    assert bpy.ops.ik_chain.setup(preset="LEGS") == {"FINISHED"}
+    bpy.ops.object.mode_set(mode="OBJECT")
+    bpy.context.view_layer.objects.active = None
+    ob.hide_set(True)
+    assert bpy.ops.ik_chain.setup(object="Figure", preset="ARMS") == {"FINISHED"}
+    assert set(ob.ik_chains.keys()) == {"Leg.L", "Leg.R", "Arm.L", "Arm.R"}
+
+
+def test_it_tells_what_it_added_and_what_not(capfd: pytest.CaptureFixture) -> None:
+    figure(left_out=("hand.R",))
+    bpy.ops.ik_chain.setup(object="Figure", preset="ARMS")
+    told = capfd.readouterr().out
+    assert "Warning: Added 1 chain: Arm.L; left out, see the Info editor: Arm.R" in told.splitlines()[-1]
+    assert "Warning: 'Figure': left out Arm.R: no bone at the end is named as a hand" in told
+
+
+def test_undo_and_redo_are_one_step() -> None:
+    figure()
+    before, pose_before = dump(), pose_by_bone(bpy.data.objects["Figure"])
+    bpy.ops.ed.undo_push(message="before")
+    assert bpy.ops.ik_chain.setup("EXEC_DEFAULT", True, object="Figure") == {"FINISHED"}
+    after = dump()
+    assert len(bpy.data.objects["Figure"].ik_chains) == 6
+    for _ in range(2):
+        bpy.ops.ed.undo()
+        assert differences(before, dump()) == []
+        assert pose_difference(pose_by_bone(bpy.data.objects["Figure"]), pose_before) < NOISE
+        bpy.ops.ed.redo()
+        assert differences(after, dump()) == []
+
+
+def test_the_preset_is_not_remembered() -> None:
+    figure()
+    bpy.ops.ik_chain.setup(object="Figure", preset="TAILS")
+    bpy.ops.ik_chain.setup(object="Figure")
+    assert len(bpy.data.objects["Figure"].ik_chains) == 6
