@@ -14,6 +14,8 @@ from ik_addon.blender.ranges import run
 LIMBS = ("a", "b", "c", "d")
 MODES = {"a": "QUATERNION", "b": "XYZ", "c": "ZYX", "d": "AXIS_ANGLE"}
 LENGTH = 0.9
+FRAMES = np.arange(1, 21)
+SAME = 2e-6 * LENGTH
 
 
 def new_armature(name: str, bones: Iterable[tuple[str, str, Sequence[float], Sequence[float]]]) -> Any:

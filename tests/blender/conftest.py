@@ -63,3 +63,23 @@ def shared_data() -> Path:
     if not SHARED_DATA.is_dir():
         pytest.skip("the test characters are not there: no folder ../shared/data beside the checkout")
     return SHARED_DATA
+
+
+@pytest.fixture
+def walker(fresh: Any) -> Any:
+    """A walker with a planted foot on each of its four legs."""
+    from bake_rig import make_walker, plant
+
+    ob = make_walker()
+    plant(ob)
+    return ob
+
+
+@pytest.fixture
+def stander(fresh: Any) -> Any:
+    """The same with one leg, and nothing keyed below the hips."""
+    from bake_rig import make_walker, plant
+
+    ob = make_walker(limbs=("b",))
+    plant(ob, ("b",))
+    return ob

@@ -9,8 +9,9 @@ import counted
 import numpy as np
 import pytest
 from bake_rig import (
-    LENGTH,
+    FRAMES,
     LIMBS,
+    SAME,
     angles,
     animation_state,
     bake_now,
@@ -26,26 +27,6 @@ from bake_rig import (
 )
 
 from ik_addon.blender import animation, bake, chains, compat, keys
-
-FRAMES = np.arange(1, 21)
-SAME = 2e-6 * LENGTH
-
-
-@pytest.fixture
-def walker(fresh: Any) -> Any:
-    """A walker with a planted foot on each of its four legs."""
-    ob = make_walker()
-    plant(ob)
-    return ob
-
-
-@pytest.fixture
-def stander(fresh: Any) -> Any:
-    """The same with nothing keyed below the hips."""
-    ob = make_walker(limbs=("b",))
-    plant(ob, ("b",))
-    return ob
-
 
 # The same pose, live and baked
 

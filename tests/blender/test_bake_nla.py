@@ -5,38 +5,17 @@ from typing import Any
 
 import bpy
 import numpy as np
-import pytest
 from bake_rig import (
-    LENGTH,
+    FRAMES,
+    SAME,
     animation_state,
     bake_now,
-    make_walker,
     nla_state,
-    plant,
     poses,
     refused,
 )
 
 from ik_addon.blender import bake
-
-FRAMES = np.arange(1, 21)
-SAME = 2e-6 * LENGTH
-
-
-@pytest.fixture
-def walker(fresh: Any) -> Any:
-    """A walker with a planted foot on each of its four legs."""
-    ob = make_walker()
-    plant(ob)
-    return ob
-
-
-@pytest.fixture
-def stander(fresh: Any) -> Any:
-    """The same with nothing keyed below the hips."""
-    ob = make_walker(limbs=("b",))
-    plant(ob, ("b",))
-    return ob
 
 
 def push_down(ob: Any) -> Any:

@@ -10,18 +10,9 @@ from bake_rig import (
     animation_state,
     bake_now,
     make_walker,
-    plant,
     refused,
     rotation_curves,
 )
-
-
-@pytest.fixture
-def walker(fresh: Any) -> Any:
-    """A walker with a planted foot on each of its four legs."""
-    ob = make_walker()
-    plant(ob)
-    return ob
 
 
 def test_refusals_come_before_any_change(walker: Any) -> None:

@@ -8,36 +8,16 @@ import bpy
 import numpy as np
 import pytest
 from bake_rig import (
-    LENGTH,
+    FRAMES,
     LIMBS,
+    SAME,
     animation_state,
     bake_now,
-    make_walker,
-    plant,
     poses,
     rotation_curves,
 )
 
 from ik_addon.blender import bake, chains
-
-FRAMES = np.arange(1, 21)
-SAME = 2e-6 * LENGTH
-
-
-@pytest.fixture
-def walker(fresh: Any) -> Any:
-    """A walker with a planted foot on each of its four legs."""
-    ob = make_walker()
-    plant(ob)
-    return ob
-
-
-@pytest.fixture
-def stander(fresh: Any) -> Any:
-    """The same with nothing keyed below the hips."""
-    ob = make_walker(limbs=("b",))
-    plant(ob, ("b",))
-    return ob
 
 
 def test_unbake_is_exact(walker: Any) -> None:
