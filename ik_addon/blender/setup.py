@@ -161,7 +161,7 @@ def _moved(ob: bpy.types.Object, added: Mapping[str, Wanted], before: Mapping[st
     for name, chain in added.items():
         size = sum((before[a] - before[b]).length for a, b in pairwise(chain.turned))
         most = max((after[bone] - before[bone]).length for bone in chain.turned)
-        if most > MOVED * size:
+        if most > MOVED * size > 0.0:
             found.append(
                 f"'{ob.name}': {name} does not keep its pose, by {most / size:.1%} of its length: its joint"
                 " limits do not allow it, or a constraint changes it"
@@ -175,8 +175,12 @@ def _is_animated(ob: bpy.types.Object, chain: Wanted) -> bool:
         *animation.animated_rotation_components(ob),
         *animation.animated_vector_components(ob, "location"),
     }
-    end = ob.data.bones[chain.end]
-    return not moved.isdisjoint((end.name, *(bone.name for bone in end.parent_recursive)))
+    path = [chain.end, *(bone.name for bone in ob.data.bones[chain.end].parent_recursive)]
+    carrier = chain.settings.get("subtarget", "")
+    if carrier in path:
+        # The target goes with the bone that carries the limb, and so does the tip.
+        path = path[: path.index(carrier)]
+    return not moved.isdisjoint(path)
 
 
 def _lying_legs(ob: bpy.types.Object, found: Plan) -> list[str]:

@@ -24,7 +24,9 @@ from bone_rigs import (
 from live_leg import ON_TARGET, TARGET, leg, moving, off
 
 from ik_addon.blender import chains, live, ranges
+from ik_addon.blender.chain_values import SETTINGS
 from ik_addon.blender.state import STATE
+from ik_addon.core import stage
 
 pytestmark = pytest.mark.usefixtures("fresh")
 
@@ -367,3 +369,13 @@ def test_a_limb_follows_the_bone_that_carries_it_in_a_rig_of_any_size(others: in
         update()
         assert off(ob) <= ON_TARGET
         assert ob.ik_chains["leg"].status == "OK"
+
+
+def test_all_settings_are_read_where_they_matter_and_no_others_are_asked_for() -> None:
+    asked = set[str]()
+    for solver in ("TWO_BONE", "THREE_BONE", "AIM", "FABRIK", "CCD"):
+        for mode in ("MOVE_ROOT", "STRETCH"):
+            asked |= stage.Chain(
+                "leg", 0, solver, (0, 1), pole_mode=stage.POINT, planar_axis=0, use_lean=True, limit_mode=mode
+            ).settings
+    assert asked == set(SETTINGS)

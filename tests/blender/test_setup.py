@@ -386,6 +386,12 @@ def test_planning_does_not_look_at_all_bones_again_and_again() -> None:
     assert work(200) < 20 * work(20)
 
 
+def test_a_limb_whose_target_goes_with_what_is_animated_is_not_animated() -> None:
+    ob = figure()
+    ob.pose.bones["hips"].keyframe_insert("location", frame=1)
+    assert set(setup.add(ob).animated) == {"Arm.L", "Arm.R", "Leg.L", "Leg.R"}
+
+
 def test_animated_limbs_are_told(capfd: pytest.CaptureFixture) -> None:
     figure("Still")
     bpy.ops.ik_chain.setup(object="Still")
